@@ -1,0 +1,15 @@
+noinst_LIBRARIES += libformat.a
+libformat_a_SOURCES = \
+	%reldir%/lode.h %reldir%/lode_write.h %reldir%/limits.h \
+	%reldir%/role.h %reldir%/role.c \
+	%reldir%/encoding.h %reldir%/encoding.c \
+	%reldir%/layout.h %reldir%/layout.c \
+	%reldir%/hash.h %reldir%/hash.c \
+	%reldir%/digest.h %reldir%/digest.c \
+	%reldir%/root.h %reldir%/root.c \
+	%reldir%/rules.h %reldir%/rules.c %reldir%/directory.c \
+	%reldir%/index.h %reldir%/index.c %reldir%/name.c \
+	%reldir%/head.h %reldir%/head.c \
+	%reldir%/strings.h %reldir%/strings.c \
+	%reldir%/output.h %reldir%/output.c \
+	%reldir%/reader.c %reldir%/writer.c %reldir%/verify.c
