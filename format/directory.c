@@ -167,11 +167,11 @@ check_features(const struct lode_superblock *sb, struct lode_error *err)
         return lode_fail(err, LODE_E_UNSUPPORTED,
                          "format version %u.%u, this program reads version 1",
                          sb->major, sb->minor);
-    if (sb->incompat != 0)
+    if ((sb->incompat & ~LODE_INCOMPAT_INDEX_ONLY) != 0)
         return lode_fail(err, LODE_E_UNSUPPORTED,
                          "needs features 0x%" PRIx64
                          " that this version does not have",
-                         sb->incompat);
+                         sb->incompat & ~LODE_INCOMPAT_INDEX_ONLY);
     if (sb->superblock_bytes != LODE_SUPERBLOCK_BYTES)
         return lode_fail(err, LODE_E_CORRUPT,
                          "superblock of %" PRIu32 " bytes, expected %d",

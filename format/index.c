@@ -228,13 +228,11 @@ decode_groups(struct lode_index *x, struct lode_error *err)
                           section_data(x, s) + (uint64_t)i * s->record_bytes,
                           &block_count, err))
             return fail_in_group(&x->groups[i], i, err);
-    if (block_count != records || x->sb.block_count != records ||
-        x->sb.block_here_count != records)
+    if (block_count != records || x->sb.block_count != records)
         return lode_fail(err, LODE_E_CORRUPT,
                          "%" PRIu32 " block records, groups have %" PRIu64
-                         ", superblock %" PRIu64 " and %" PRIu64,
-                         records, block_count, x->sb.block_count,
-                         x->sb.block_here_count);
+                         ", superblock %" PRIu64,
+                         records, block_count, x->sb.block_count);
     x->summary.block_count = records;
     return lode_rules_distinct_paths(x->groups, s->count, err);
 }
@@ -357,6 +355,28 @@ check_extent(const struct lode_index *x, const struct lode_block_record *r,
     return true;
 }
 
+/* Spec 7.4: nothing is said of a block that is not here. */
+static bool
+check_absent(const struct lode_index *x, const struct lode_block_record *r,
+             struct lode_error *err)
+{
+    const struct lode_block *b = &r->block;
+
+    if ((x->sb.incompat & LODE_INCOMPAT_INDEX_ONLY) == 0)
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "is absent, in a container that is not index only");
+    if (r->flags != 0 || b->offset != 0 || b->hash != 0 ||
+        b->stored_bytes != 0 || b->codec != 0 || b->filter != 0 ||
+        r->segment_count != 0 || r->first_segment_index != LODE_NO_SEGMENT)
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "is absent, with offset %" PRIu64 ", %" PRIu32
+                         " stored bytes, flags 0x%x, codec %u, filter %u, "
+                         "%u segments",
+                         b->offset, b->stored_bytes, r->flags, b->codec,
+                         b->filter, r->segment_count);
+    return true;
+}
+
 static bool
 check_block(const struct lode_index *x, const uint8_t *raw,
             const struct lode_block *expected, struct lode_error *err)
@@ -372,9 +392,6 @@ check_block(const struct lode_index *x, const uint8_t *raw,
         return false;
     if ((r.flags & ~(LODE_BLOCK_PRESENT | LODE_BLOCK_SAME_DIGEST)) != 0)
         return lode_fail(err, LODE_E_CORRUPT, "flags 0x%x", r.flags);
-    if ((r.flags & LODE_BLOCK_PRESENT) == 0)
-        return lode_fail(err, LODE_E_UNSUPPORTED,
-                         "is absent; this version reads whole containers");
     if (r.block_index != block_index ||
         r.block.group_index != expected->group_index ||
         r.block.object_index != expected->object_index ||
@@ -388,6 +405,8 @@ check_block(const struct lode_index *x, const uint8_t *raw,
         return lode_fail(err, LODE_E_CORRUPT,
                          "%" PRIu32 " bytes decoded, expected %" PRIu32,
                          r.block.raw_bytes, expected->raw_bytes);
+    if (!r.block.present)
+        return check_absent(x, &r, err);
     return check_extent(x, &r, err) && check_codec(x, &r, err);
 }
 
@@ -476,6 +495,8 @@ check_order(const struct lode_index *x, const uint32_t *order,
         char name[256];
 
         lode_index_block(x, block_index, &r);
+        if (!r.block.present)
+            continue;
         if (r.block.offset < end)
             return lode_fail(err, LODE_E_CORRUPT,
                              "%s: overlaps the block that ends at %" PRIu64,
@@ -506,18 +527,22 @@ check_overlap(const struct lode_index *x, struct lode_error *err)
 
 /* Spec 3.1: the totals of the superblock are those of the blocks. */
 static bool
-check_totals(const struct lode_index *x, struct lode_error *err)
+check_totals(struct lode_index *x, struct lode_error *err)
 {
     uint64_t raw_bytes = 0;
     uint64_t stored_bytes = 0;
     uint64_t codecs = 0;
     uint64_t filters = 0;
+    uint32_t present_count = 0;
 
     for (uint32_t i = 0; i < x->summary.block_count; i++) {
         struct lode_block_record r;
 
         lode_index_block(x, i, &r);
         raw_bytes += r.block.raw_bytes; /* at most 2^24 x 2^30 */
+        if (!r.block.present)
+            continue;
+        present_count++;
         stored_bytes += r.block.stored_bytes;
         codecs |= UINT64_C(1) << r.block.codec;
         filters |= UINT64_C(1) << r.block.filter;
@@ -533,6 +558,42 @@ check_totals(const struct lode_index *x, struct lode_error *err)
                          "blocks have codecs 0x%" PRIx64 ", filters 0x%" PRIx64
                          "; the superblock says 0x%" PRIx64 ", 0x%" PRIx64,
                          codecs, filters, x->sb.codecs, x->sb.filters);
+    if (present_count != x->sb.block_here_count)
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "%" PRIu32 " blocks are here, the superblock says %"
+                         PRIu64,
+                         present_count, x->sb.block_here_count);
+    x->summary.present_count = present_count;
+    return true;
+}
+
+static bool
+is_zero(const uint8_t digest[LODE_DIGEST_BYTES])
+{
+    static const uint8_t zero[LODE_DIGEST_BYTES];
+
+    return memcmp(digest, zero, sizeof(zero)) == 0;
+}
+
+/* Spec 7.4: a root that no one could know is not claimed, and the feature bit
+ * stands where a block is absent and nowhere else. */
+static bool
+check_unknown_roots(const struct lode_index *x, struct lode_error *err)
+{
+    if ((x->sb.incompat & LODE_INCOMPAT_INDEX_ONLY) == 0)
+        return true;
+    if (x->summary.present_count == x->summary.block_count)
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "index only, with all of its %" PRIu32 " blocks",
+                         x->summary.block_count);
+    if (!is_zero(x->sb.content_root))
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "index only, with a content root");
+    for (uint32_t i = 0; i < x->summary.group_count; i++)
+        if (!lode_index_complete(x, i) && !is_zero(x->groups[i].root)) {
+            lode_fail(err, LODE_E_CORRUPT, "blocks are absent, with a root");
+            return fail_in_group(&x->groups[i], i, err);
+        }
     return true;
 }
 
@@ -554,7 +615,8 @@ decode_blocks(struct lode_index *x, struct lode_error *err)
     for (uint32_t i = 0; i < x->summary.group_count; i++)
         if (!check_group_blocks(x, i, err))
             return false;
-    return check_totals(x, err) && check_overlap(x, err);
+    return check_totals(x, err) && check_unknown_roots(x, err) &&
+           check_overlap(x, err);
 }
 
 /* Spec 8: one digest a block, and stored digests where they differ. */
@@ -640,6 +702,22 @@ lode_index_block(const struct lode_index *x, uint32_t block_index,
 {
     lode_block_decode(
         x->blocks + (uint64_t)block_index * x->block_record_bytes, out);
+}
+
+bool
+lode_index_complete(const struct lode_index *x, uint32_t group_index)
+{
+    const struct lode_group *g = &x->groups[group_index];
+    uint32_t count = g->object_count * g->blocks_per_object; /* <= 2^24 */
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct lode_block_record r;
+
+        lode_index_block(x, g->first_block_index + i, &r);
+        if (!r.block.present)
+            return false;
+    }
+    return true;
 }
 
 uint64_t

@@ -41,6 +41,9 @@ const char *lode_index_block_name(const struct lode_index *x,
                                   uint32_t block_index, char *out,
                                   size_t out_bytes);
 
+/* Are all blocks of the group in this file? */
+bool lode_index_complete(const struct lode_index *x, uint32_t group_index);
+
 uint64_t lode_index_padded_bytes(const struct lode_index *x,
                                  const struct lode_block *b);
 

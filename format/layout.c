@@ -284,6 +284,7 @@ lode_block_decode(const uint8_t *raw, struct lode_block_record *out)
     b->filter = raw[45];
     out->segment_count = raw[46];
     out->flags = raw[47];
+    b->present = (out->flags & LODE_BLOCK_PRESENT) != 0;
 }
 
 void

@@ -50,6 +50,8 @@ enum lode_section_type {
 
 enum { LODE_SECTION_CRITICAL = 1, LODE_SECTION_COLD = 2 };
 enum { LODE_STATE_FINAL = 1 };
+/* Bits of incompat: 0, 1 and 63 are reserved (spec 12.2). */
+#define LODE_INCOMPAT_INDEX_ONLY (UINT64_C(1) << 2)
 enum { LODE_KIND_VOLATILE = 0x8000 }; /* from here on outside the root */
 enum { LODE_DIGEST_SHA256_TREE = 1, LODE_CHECK_XXH3 = 1 };
 enum { LODE_BLOCK_PRESENT = 1, LODE_BLOCK_SAME_DIGEST = 2 };

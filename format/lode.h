@@ -40,14 +40,15 @@ struct lode_reader;
 struct lode_summary {
     uint64_t file_bytes;
     uint64_t data_offset;
-    uint64_t raw_bytes;    /* of all blocks, decoded */
-    uint64_t stored_bytes; /* of all blocks, without padding */
+    uint64_t raw_bytes;    /* of all blocks, decoded, here or not */
+    uint64_t stored_bytes; /* of the blocks here, without padding */
     uint64_t index_bytes;  /* hot and cold sections */
     uint32_t align_bytes;
     uint32_t block_count;
+    uint32_t present_count; /* blocks here; fewer than block_count: index only */
     uint32_t group_count;
     uint32_t schema_count;
-    uint8_t content_root[LODE_DIGEST_BYTES];
+    uint8_t content_root[LODE_DIGEST_BYTES]; /* zeros when index only */
     uint8_t index_digest[LODE_DIGEST_BYTES];
     char writer[65];
     char label[129];
@@ -88,7 +89,8 @@ struct lode_tensor {
     uint8_t segment;
 };
 
-/* Spec 7. */
+/* Spec 7.  Of a block that is not here (spec 7.4) offset, hash and
+ * stored_bytes are 0. */
 struct lode_block {
     uint64_t offset;       /* from the start of the file, aligned */
     uint64_t hash;         /* XXH3-64 of the stored bytes */
@@ -99,6 +101,7 @@ struct lode_block {
     uint32_t seq;          /* in its object */
     uint8_t codec;
     uint8_t filter;
+    bool present; /* is it in this file? */
 };
 
 /* Open the container at path and read its index, but no block.  Two reads.  On
@@ -139,18 +142,20 @@ const char *lode_reader_block_name(const struct lode_reader *r,
                                    uint32_t block_index, char *out,
                                    size_t out_bytes);
 
-/* Bytes to read for a block, padding included: a multiple of the alignment. */
+/* Bytes to read for a block, padding included: a multiple of the alignment.
+ * For a block that is not here: what it would take, stored raw. */
 uint64_t lode_reader_padded_bytes(const struct lode_reader *r,
                                   const struct lode_block *b);
 
 /* Compare stored bytes that came from the drive with the block's XXH3-64;
- * LODE_E_CORRUPT names the file and the block. */
+ * LODE_E_CORRUPT names the file and the block, LODE_E_IO one that is not here. */
 LODE_MUST_CHECK
 bool lode_reader_check(const struct lode_reader *r, uint32_t block_index,
                        const void *stored, struct lode_error *err);
 
 /* Read, check and decode one block into dst (at least raw_bytes).  On failure
- * dst holds garbage.  LODE_E_UNSUPPORTED for a codec this build lacks. */
+ * dst holds garbage.  LODE_E_UNSUPPORTED for a codec this build lacks, LODE_E_IO
+ * for a block that is not in this file (index only). */
 LODE_MUST_CHECK
 bool lode_reader_load(const struct lode_reader *r, uint32_t block_index,
                       void *dst, size_t dst_bytes, struct lode_error *err);
@@ -170,7 +175,8 @@ bool lode_reader_load_file(const struct lode_reader *r, uint32_t kind,
                            const char *name, uint64_t max_bytes, char **out,
                            size_t *out_bytes, struct lode_error *err);
 
-/* Compare the content root with 64 hex digits; LODE_E_CORRUPT names both. */
+/* Compare the content root with 64 hex digits; LODE_E_CORRUPT names both.  An
+ * index-only container has none and is never the expected one. */
 LODE_MUST_CHECK
 bool lode_reader_expect_root(const struct lode_reader *r, const char *hex,
                              struct lode_error *err);

@@ -23,6 +23,9 @@ struct lode_writer;
 struct lode_writer_options {
     uint32_t align_log2; /* 12 to 16 */
     const char *label;   /* for display, at most 127 bytes; NULL: none */
+    /* Blocks may be left out, down to all of them: for planning without data
+     * (spec 7.4).  Where one is missing the content root is unknown, zeros. */
+    bool index_only;
 };
 
 /* The digests of one block (spec 8). */
@@ -87,8 +90,8 @@ bool lode_writer_append(struct lode_writer *w, uint32_t block_index,
                         const struct lode_seal *seal, struct lode_error *err);
 
 /* Index, roots, superblocks, sync, re-open through the reader, rename over
- * path, sync of the folder.  Every block must be there.  *content_root may be
- * NULL. */
+ * path, sync of the folder.  Every block must be there, unless opt.index_only
+ * was set.  *content_root may be NULL. */
 LODE_MUST_CHECK
 bool lode_writer_finish(struct lode_writer *w,
                         uint8_t content_root[LODE_DIGEST_BYTES],
@@ -104,13 +107,15 @@ struct lode_verify_options {
     void (*fault)(void *user, const struct lode_fault *f); /* for each */
     bool (*progress)(void *user, uint64_t bytes); /* false cancels; may be NULL */
     void *user;
+    uint32_t *absent_count; /* out: blocks not in this file; may be NULL */
 };
 
 /* Check every byte: both superblocks, sections, padding, each block's XXH3,
  * digests, group roots, content root.  Goes on after a fault where it can, and
  * counts them.  True with *fault_count > 0 is a damaged container; false is a
  * check that could not be made (I/O, memory, unreadable index: counted and
- * reported as a fault too, in that case *fault_count >= 1). */
+ * reported as a fault too, in that case *fault_count >= 1).  Blocks that an
+ * index-only container leaves out are no faults but counted apart. */
 LODE_MUST_CHECK
 bool lode_verify(const char *path, const struct lode_verify_options *opt,
                  uint64_t *fault_count, struct lode_error *err);

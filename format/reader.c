@@ -179,7 +179,11 @@ uint64_t
 lode_reader_padded_bytes(const struct lode_reader *r,
                          const struct lode_block *b)
 {
-    return lode_index_padded_bytes(&r->index, b);
+    struct lode_block raw = *b;
+
+    if (!raw.present)
+        raw.stored_bytes = raw.raw_bytes;
+    return lode_index_padded_bytes(&r->index, &raw);
 }
 
 /* "file: block: what was there". */
@@ -194,6 +198,15 @@ fail_in_block(const struct lode_reader *r, uint32_t block_index,
                                                sizeof(name)));
 }
 
+/* Spec 7.4. */
+static bool
+fail_absent(const struct lode_reader *r, uint32_t block_index,
+            struct lode_error *err)
+{
+    lode_fail(err, LODE_E_IO, "not in this file (index only)");
+    return fail_in_block(r, block_index, err);
+}
+
 /* Spec 8.1. */
 bool
 lode_reader_check(const struct lode_reader *r, uint32_t block_index,
@@ -203,6 +216,8 @@ lode_reader_check(const struct lode_reader *r, uint32_t block_index,
     uint64_t found;
 
     lode_reader_block(r, block_index, &b);
+    if (!b.present)
+        return fail_absent(r, block_index, err);
     found = lode_hash(stored, b.stored_bytes);
     if (found == b.hash)
         return true;
@@ -221,6 +236,8 @@ lode_reader_load(const struct lode_reader *r, uint32_t block_index, void *dst,
 
     lode_reader_block(r, block_index, &b);
     assert(dst_bytes >= b.raw_bytes);
+    if (!b.present)
+        return fail_absent(r, block_index, err);
     if (b.codec != LODE_CODEC_NONE) {
         lode_fail(err, LODE_E_UNSUPPORTED,
                   "codec %u is not supported by this version", b.codec);
@@ -304,6 +321,11 @@ lode_reader_expect_root(const struct lode_reader *r, const char *hex,
                          "\"%.80s\" is no content root: 64 hex digits are "
                          "expected",
                          hex);
+    if ((r->index.sb.incompat & LODE_INCOMPAT_INDEX_ONLY) != 0)
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "%s: content root is unknown (index only), expected "
+                         "%s",
+                         r->path, hex);
     lode_hex(r->index.summary.content_root, found);
     for (size_t i = 0; i < digits; i++) {
         char c = hex[i] >= 'A' && hex[i] <= 'F' ? (char)(hex[i] - 'A' + 'a')

@@ -32,6 +32,7 @@ struct verify {
     int fd;
     uint64_t file_bytes; /* as found */
     uint64_t fault_count;
+    uint32_t absent_count;
     uint8_t *piece;
     struct lode_superblock sb;
     struct lode_index index;
@@ -427,6 +428,20 @@ check_block(struct verify *v, uint32_t block_index, const char *where)
     }
 }
 
+/* Spec 7.4: of a block that is not here no digest is known. */
+static void
+check_absent(struct verify *v, uint32_t block_index, const char *where)
+{
+    static const uint8_t zero[LODE_DIGEST_BYTES];
+
+    v->absent_count++;
+    if (v->contents != NULL &&
+        memcmp(digest_at(v, v->contents, LODE_SECTION_CONTENT_DIGESTS,
+                         block_index),
+               zero, sizeof(zero)) != 0)
+        report(v, where, "is absent, with a content digest");
+}
+
 static void
 check_blocks(struct verify *v)
 {
@@ -445,6 +460,10 @@ check_blocks(struct verify *v)
 
         lode_index_block_name(&v->index, order[i], name, sizeof(name));
         lode_index_block(&v->index, order[i], &r);
+        if (!r.block.present) {
+            check_absent(v, order[i], name);
+            continue;
+        }
         check_zero(v, at, r.block.offset, gap);
         check_block(v, order[i], name);
         (void)snprintf(gap, sizeof(gap), "padding after %s", name);
@@ -493,8 +512,9 @@ check_numbered_blocks(struct verify *v)
 
 /* Spec 8.4 and 8.5: what GROUPS says against digests and schemas. */
 static void
-check_group(struct verify *v, const struct lode_group *g)
+check_group(struct verify *v, uint32_t group_index)
 {
+    const struct lode_group *g = &v->index.groups[group_index];
     const struct lode_schema *c = &v->index.schemas[g->schema_index];
     const struct lode_section *s =
         lode_rules_section(&v->sb, LODE_SECTION_CONTENT_DIGESTS);
@@ -507,7 +527,8 @@ check_group(struct verify *v, const struct lode_group *g)
                      c->tensor_count, found);
     if (memcmp(found, g->schema_digest, sizeof(found)) != 0)
         report(v, where, "schema digest does not match its schema");
-    if (v->contents == NULL)
+    /* The reader has seen that the root of an incomplete group is zero. */
+    if (v->contents == NULL || !lode_index_complete(&v->index, group_index))
         return;
     lode_root_group(g,
                     v->contents +
@@ -524,7 +545,9 @@ check_roots(struct verify *v)
     char hex[2 * LODE_DIGEST_BYTES + 1];
 
     for (uint32_t i = 0; i < v->index.summary.group_count; i++)
-        check_group(v, &v->index.groups[i]);
+        check_group(v, i);
+    if (v->index.summary.present_count != v->index.summary.block_count)
+        return; /* unknown */
     lode_root_content(v->index.groups, v->index.summary.group_count, found);
     if (memcmp(found, v->sb.content_root, sizeof(found)) != 0)
         report(v, "content root", "is %s by the groups, the superblock says "
@@ -600,6 +623,8 @@ lode_verify(const char *path, const struct lode_verify_options *opt,
     bool good;
 
     *fault_count = 0;
+    if (opt->absent_count != NULL)
+        *opt->absent_count = 0;
     if (!lode_alloc_array(1, sizeof(*v), path, &p, err)) {
         const struct lode_fault f = {.where = "memory", .what = err->text};
 
@@ -613,6 +638,8 @@ lode_verify(const char *path, const struct lode_verify_options *opt,
     v->fd = -1;
     good = run(v, path, err);
     *fault_count = v->fault_count;
+    if (opt->absent_count != NULL)
+        *opt->absent_count = v->absent_count;
     if (v->fd >= 0)
         (void)close(v->fd); /* nothing was written */
     lode_free_aligned(v->piece, PIECE_BYTES);

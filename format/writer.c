@@ -46,6 +46,7 @@ struct lode_writer {
     uint64_t next_offset;
     uint32_t written_count;
     bool begun;
+    bool index_only;
 };
 
 static struct declared_schema *
@@ -87,6 +88,7 @@ lode_writer_new(const char *path, const struct lode_writer_options *opt,
     w = p;
     memcpy(w->sb.label, label, strlen(label));
     w->sb.align_log2 = (uint8_t)opt->align_log2;
+    w->index_only = opt->index_only;
     w->output.fd = -1;
     if (!lode_output_init(&w->output, path, err) ||
         !lode_strings_init(&w->strings, err)) {
@@ -308,7 +310,7 @@ number_groups(struct lode_writer *w, struct declared_group **order,
         order[i]->position = i;
         w->sorted[i] = *g;
     }
-    w->sb.block_count = w->sb.block_here_count = block_count;
+    w->sb.block_count = block_count;
     return lode_rules_distinct_paths(w->sorted, w->group_count, err);
 }
 
@@ -466,7 +468,8 @@ lode_writer_begin(struct lode_writer *w, struct lode_error *err)
     encode_declared(w);
     w->next_offset = w->sb.data_offset;
     w->begun = true;
-    return lode_output_create(&w->output, file_bytes, err);
+    return lode_output_create(&w->output,
+                              w->index_only ? index_bytes : file_bytes, err);
 }
 
 /* ---- 3. blocks ---- */
@@ -584,13 +587,57 @@ lode_writer_append(struct lode_writer *w, uint32_t block_index, void *image,
                (size_t)block_index * LODE_DIGEST_BYTES,
            seal->content, LODE_DIGEST_BYTES);
     w->next_offset += bytes;
-    w->sb.raw_bytes += raw_bytes;
     w->sb.stored_bytes += raw_bytes;
     w->written_count++;
     return true;
 }
 
 /* ---- 4. finish ---- */
+
+/* Spec 7.4: records of the blocks that were left out.  One without flags was
+ * never written; its digest is zero already. */
+static void
+finish_blocks(struct lode_writer *w)
+{
+    uint8_t *records = section_data(w, LODE_SECTION_BLOCKS);
+
+    for (uint32_t i = 0; i < w->group_count; i++) {
+        const struct lode_group *g = &w->sorted[i];
+        uint32_t count = g->object_count * g->blocks_per_object; /* <= 2^24 */
+
+        w->sb.raw_bytes += g->object_count * g->object_raw_bytes;
+        for (uint32_t k = 0; k < count; k++) {
+            uint32_t block_index = g->first_block_index + k;
+            uint8_t *raw =
+                records + (size_t)block_index * LODE_BLOCK_RECORD_BYTES;
+            struct lode_block_record r = {
+                .block = {.raw_bytes = lode_rules_block_raw_bytes(
+                              g, k % g->blocks_per_object),
+                          .group_index = i,
+                          .object_index = k / g->blocks_per_object,
+                          .seq = k % g->blocks_per_object},
+                .block_index = block_index,
+                .first_segment_index = LODE_NO_SEGMENT};
+
+            if (raw[47] == 0)
+                lode_block_encode(&r, raw);
+        }
+    }
+}
+
+/* Are all blocks of a group written? */
+static bool
+is_complete(const struct lode_writer *w, const struct lode_group *g)
+{
+    const uint8_t *records = section_data(w, LODE_SECTION_BLOCKS);
+    uint32_t count = g->object_count * g->blocks_per_object;
+
+    for (uint32_t k = 0; k < count; k++)
+        if (records[(size_t)(g->first_block_index + k) *
+                        LODE_BLOCK_RECORD_BYTES + 47] == 0)
+            return false;
+    return true;
+}
 
 /* Roots of the groups, then of the container; the GROUPS section. */
 static void
@@ -603,15 +650,19 @@ finish_groups(struct lode_writer *w)
         struct declared_group *d = group_at(w, i);
         struct lode_group *g = &d->record.group;
 
-        lode_root_group(g,
-                        contents + (size_t)g->first_block_index *
-                                       LODE_DIGEST_BYTES,
-                        LODE_DIGEST_BYTES, g->root);
+        if (is_complete(w, g))
+            lode_root_group(g,
+                            contents + (size_t)g->first_block_index *
+                                           LODE_DIGEST_BYTES,
+                            LODE_DIGEST_BYTES, g->root);
         w->sorted[d->position] = *g;
         lode_group_encode(&d->record, records + (size_t)d->position *
                                                     LODE_GROUP_RECORD_BYTES);
     }
-    lode_root_content(w->sorted, w->group_count, w->sb.content_root);
+    if (w->written_count == w->sb.block_count)
+        lode_root_content(w->sorted, w->group_count, w->sb.content_root);
+    else
+        w->sb.incompat |= LODE_INCOMPAT_INDEX_ONLY;
 }
 
 static void
@@ -633,7 +684,8 @@ finish_superblock(struct lode_writer *w)
     sb->check_algorithm = LODE_CHECK_XXH3;
     sb->state = LODE_STATE_FINAL;
     sb->file_bytes = w->next_offset;
-    sb->codecs = sb->filters = sb->block_count != 0; /* raw: bit 0 of both */
+    sb->block_here_count = w->written_count;
+    sb->codecs = sb->filters = w->written_count != 0; /* raw: bit 0 of both */
     (void)snprintf(sb->writer, sizeof(sb->writer) - 1, "%s", PACKAGE_STRING);
     lode_root_index(sb, sb->index_digest);
     lode_root_uuids(sb, sb->set_uuid, sb->volume_uuid);
@@ -687,10 +739,11 @@ lode_writer_finish(struct lode_writer *w,
                    struct lode_error *err)
 {
     assert(w->begun);
-    if (w->written_count != w->sb.block_count)
+    if (w->written_count != w->sb.block_count && !w->index_only)
         return lode_fail(err, LODE_E_USAGE,
                          "%" PRIu32 " of %" PRIu64 " blocks were written",
                          w->written_count, w->sb.block_count);
+    finish_blocks(w);
     finish_groups(w);
     finish_superblock(w);
     if (!write_index(w, err) || !reopen(w, err) ||
