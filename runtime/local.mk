@@ -1,0 +1,3 @@
+include runtime/kernels.mk
+include runtime/text.mk
+include runtime/engine.mk

@@ -1,0 +1,12 @@
+TEST_EXTENSIONS = .sh
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+SH_LOG_DRIVER = $(LOG_DRIVER)
+AM_TESTS_ENVIRONMENT = srcdir='$(abs_top_srcdir)'; export srcdir;
+EXTRA_DIST += tests/tap.h tests/cli/lib.sh
+
+include tests/base.mk
+include tests/format.mk
+include tests/convert.mk
+include tests/runtime.mk
+include tests/text.mk
+include tests/tools.mk
