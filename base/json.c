@@ -69,6 +69,10 @@ lode_json_parse(const char *text, size_t bytes, json_t **root,
     if (!lode_json_guard_feed(&guard, text, bytes, err))
         return false;
     value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    if (value == NULL && json_error_code(&why) == json_error_numeric_overflow)
+        value = json_loadb(text, bytes,
+                           JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL,
+                           &why);
     if (value == NULL) {
         if (json_error_code(&why) == json_error_out_of_memory)
             return lode_fail(err, LODE_E_NOMEM, "JSON: out of memory");

@@ -37,8 +37,11 @@ LODE_MUST_CHECK
 bool lode_json_guard_feed(struct lode_json_guard *g, const char *text,
                           size_t bytes, struct lode_error *err);
 
-/* Guard and parse one text.  *root is the caller's, for json_decref().  Fails
- * with LODE_E_LIMIT (guard), LODE_E_CORRUPT (syntax, duplicate key: named). */
+/* Guard and parse one text.  Where an integer does not fit 64 bits (tokenizer
+ * files say "model_max_length": 10^30), all integers become reals, so that
+ * lode_json_u64() refuses what it is asked for and the rest can be read.
+ * *root is the caller's, for json_decref().  Fails with LODE_E_LIMIT (guard),
+ * LODE_E_CORRUPT (syntax, duplicate key: named). */
 LODE_MUST_CHECK
 bool lode_json_parse(const char *text, size_t bytes, json_t **root,
                      struct lode_error *err);

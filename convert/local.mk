@@ -1,1 +1,25 @@
 # The program lode.
+noinst_LIBRARIES += libconvert.a
+libconvert_a_SOURCES = \
+	%reldir%/members.c %reldir%/members.h \
+	%reldir%/safetensors.c %reldir%/safetensors.h \
+	%reldir%/folder.c %reldir%/folder.h \
+	%reldir%/notes.c %reldir%/notes.h \
+	%reldir%/weight_map.c %reldir%/weight_map.h \
+	%reldir%/checkpoint.c %reldir%/checkpoint.h \
+	%reldir%/naming.c %reldir%/naming.h %reldir%/naming_kimi.c \
+	%reldir%/vocabulary.c %reldir%/vocabulary.h \
+	%reldir%/origin.c %reldir%/origin.h \
+	%reldir%/plan.c %reldir%/plan.h \
+	%reldir%/source_hash.c %reldir%/source_hash.h \
+	%reldir%/pipeline.c %reldir%/pipeline.h \
+	%reldir%/summary.c %reldir%/summary.h
+
+bin_PROGRAMS += lode
+lode_SOURCES = \
+	%reldir%/main.c %reldir%/cmd.h \
+	%reldir%/cmd_convert.c %reldir%/cmd_info.c \
+	%reldir%/cmd_verify.c %reldir%/cmd_extract.c
+lode_CPPFLAGS = $(AM_CPPFLAGS) -DLODE_BINDIR='"$(bindir)"'
+lode_LDADD = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
+	$(XXHASH_LIBS) $(CRYPTO_LIBS)

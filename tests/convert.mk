@@ -1,1 +1,2 @@
-# Tests of this area; included by tests/local.mk.
+# Tests of the converter and of the program lode.
+EXTRA_DIST += %reldir%/fixtures %reldir%/models

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/cli.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "convert/checkpoint.h"
+#include "convert/cmd.h"
+#include "convert/naming.h"
+#include "convert/notes.h"
+#include "convert/pipeline.h"
+#include "convert/plan.h"
+#include "convert/summary.h"
+#include "convert/vocabulary.h"
+#include "format/lode_write.h"
+
+enum { CONFIG_BYTES_MAX = 16 << 20 };
+
+struct options {
+    struct cv_checkpoint_options checkpoint;
+    const char *source;
+    const char *out;
+    const char *label;
+    uint64_t align;
+    uint64_t jobs;
+    bool dry_run;
+    bool json;
+    bool text_only;
+    bool keep_unknown;
+    bool quiet;
+    bool force;
+};
+
+/* Everything that is known before a byte is written. */
+struct work {
+    const struct options *opt;
+    struct cv_notes notes;
+    json_t *config;
+    struct cv_checkpoint *c;
+    struct cv_model *m;
+    struct cv_plan *plan;
+    struct lode_writer *w;
+    struct cv_summary summary;
+    uint64_t index_bytes;
+    uint64_t file_bytes;
+    uint64_t free_bytes; /* of the drive that OUT lies on */
+    uint64_t memory_bytes;
+    uint32_t block_count;
+    double seconds;
+    uint8_t root[LODE_DIGEST_BYTES];
+};
+
+static bool
+check_options(const struct options *o, struct lode_error *err)
+{
+    struct stat st;
+
+    if (o->checkpoint.include_unindexed && o->checkpoint.skip_unindexed)
+        return lode_fail(err, LODE_E_USAGE,
+                         "--include-unindexed and --skip-unindexed exclude "
+                         "each other");
+    if (o->align == 0 || (o->align & (o->align - 1)) != 0 ||
+        o->align < 1U << LODE_ALIGN_LOG2_MIN ||
+        o->align > 1U << LODE_ALIGN_LOG2_MAX)
+        return lode_fail(err, LODE_E_USAGE,
+                         "--align: %" PRIu64 " is not 4K, 8K, 16K, 32K or 64K",
+                         o->align);
+    if (o->jobs < 1 || o->jobs > CV_JOBS_MAX)
+        return lode_fail(err, LODE_E_USAGE,
+                         "--jobs: %" PRIu64 " is not between 1 and %d",
+                         o->jobs, CV_JOBS_MAX);
+    if (!o->force && lstat(o->out, &st) == 0 && S_ISREG(st.st_mode))
+        return lode_fail(err, LODE_E_USAGE,
+                         "%s exists; --force replaces it once the new "
+                         "container is complete",
+                         o->out);
+    return true;
+}
+
+/* Two threads for digests saturate what a drive delivers; more is allowed. */
+static uint64_t
+default_jobs(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n < 1 ? 1 : n > 8 ? 8 : (uint64_t)n;
+}
+
+static bool
+parse(int argc, char **argv, struct options *o, bool *help,
+      struct lode_error *err)
+{
+    const struct lode_opt table[] = {
+        {"dry-run", 'n', LODE_OPT_FLAG, &o->dry_run, NULL,
+         "say what would be written, and write nothing"},
+        {"text-only", 0, LODE_OPT_FLAG, &o->text_only, NULL,
+         "leave out vision tensors"},
+        {"keep-unknown", 0, LODE_OPT_FLAG, &o->keep_unknown, NULL,
+         "carry tensors that no rule of the family names"},
+        {"align", 0, LODE_OPT_SIZE, &o->align, "SIZE",
+         "alignment of blocks, 4K (default) to 64K"},
+        {"include-unindexed", 0, LODE_OPT_FLAG,
+         &o->checkpoint.include_unindexed, NULL,
+         "take tensors that the index does not name"},
+        {"skip-unindexed", 0, LODE_OPT_FLAG, &o->checkpoint.skip_unindexed,
+         NULL, "leave them out"},
+        {"rebuild-index", 0, LODE_OPT_FLAG, &o->checkpoint.rebuild_index, NULL,
+         "go by the headers of the shards, not by the index"},
+        {"follow-symlinks", 0, LODE_OPT_FLAG, &o->checkpoint.follow_symlinks,
+         NULL, "allow links that leave the folder"},
+        {"jobs", 'j', LODE_OPT_U64, &o->jobs, "N", "threads for digests"},
+        {"label", 0, LODE_OPT_TEXT, &o->label, "TEXT",
+         "a name that lode info shows"},
+        {"force", 'f', LODE_OPT_FLAG, &o->force, NULL,
+         "replace OUT if it exists"},
+        {"json", 0, LODE_OPT_FLAG, &o->json, NULL,
+         "print the plan and the result as JSON"},
+        {"quiet", 'q', LODE_OPT_FLAG, &o->quiet, NULL,
+         "print errors only"},
+        {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
+    };
+    int first;
+
+    if (!lode_cli_parse(argc, argv, table, "lode convert [OPTION]... SRC OUT",
+                        "Turn the checkpoint in folder SRC into the container "
+                        "OUT.", &first, help, err))
+        return false;
+    if (*help)
+        return true;
+    if (argc - first != 2)
+        return lode_fail(err, LODE_E_USAGE,
+                         "expected the folder of a checkpoint and the name of "
+                         "the container, found %d arguments", argc - first);
+    o->source = argv[first];
+    o->out = argv[first + 1];
+    return check_options(o, err);
+}
+
+static bool
+read_config(struct work *k, struct lode_error *err)
+{
+    char *path = NULL;
+    char *text = NULL;
+    size_t bytes;
+    struct stat st;
+    bool ok = false;
+
+    if (stat(k->opt->source, &st) != 0)
+        return lode_fail_errno(err, "%s", k->opt->source);
+    if (!S_ISDIR(st.st_mode))
+        return lode_fail(err, LODE_E_USAGE,
+                         "%s: expected the folder of a checkpoint, found a "
+                         "file", k->opt->source);
+    if (!lode_path_join(k->opt->source, "config.json", &path, err))
+        return false;
+    if (lode_file_slurp(path, CONFIG_BYTES_MAX, &text, &bytes, err)) {
+        ok = lode_json_parse(text, bytes, &k->config, err);
+        if (!ok)
+            lode_fail_in(err, "%s", path);
+    }
+    free(text);
+    free(path);
+    return ok;
+}
+
+static bool
+open_checkpoint(struct work *k, struct lode_error *err)
+{
+    struct cv_checkpoint_options opt = k->opt->checkpoint;
+    const struct cv_family *family;
+
+    if (!read_config(k, err))
+        return false;
+    if (!cv_family_find(k->config, &family, err))
+        return lode_fail_in(err, "%s/config.json", k->opt->source);
+    if (k->opt->text_only)
+        opt.skip_prefixes = family->aux_prefixes;
+    if (!cv_checkpoint_open(k->opt->source, &opt, &k->c, &k->notes, err))
+        return false;
+    if (k->c->skipped_count != 0 &&
+        !cv_notes_add(&k->notes, err,
+                      "left out: %" PRIu32 " vision tensors; their shards "
+                      "cannot be extracted again", k->c->skipped_count))
+        return false;
+    if (k->c->unaligned_count != 0 &&
+        !cv_notes_add(&k->notes, err,
+                      "%" PRIu32 " tensors are not aligned in their shards; in "
+                      "the container they are", k->c->unaligned_count))
+        return false;
+    return cv_model_build(k->config, k->c, k->opt->keep_unknown, &k->m,
+                          &k->notes, err) &&
+           cv_vocabulary_check(k->opt->source, k->m->dim[CV_DIM_VOCABULARY],
+                               err);
+}
+
+/* The catalogue, the plan, the index and the blocks in flight. */
+static uint64_t
+memory_needed(const struct work *k)
+{
+    const uint64_t rest = 8 << 20;
+
+    return k->c->tensor_count * (sizeof(struct cv_tensor) + 72) +
+           k->plan->block_count * sizeof(struct cv_block) + k->index_bytes +
+           cv_pipeline_bytes(k->plan) + rest;
+}
+
+/* What the drive has free; 0 when it does not say. */
+static uint64_t
+free_space(const char *out)
+{
+    const char *slash = strrchr(out, '/');
+    struct statvfs fs;
+    char *folder;
+    struct lode_error ignored;
+    uint64_t bytes = 0;
+
+    if (slash == NULL ? !lode_strndup(".", 1, &folder, &ignored)
+                      : !lode_strndup(out, (uint64_t)(slash - out) + 1,
+                                      &folder, &ignored))
+        return 0;
+    if (statvfs(folder, &fs) == 0)
+        bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    free(folder);
+    return bytes;
+}
+
+static bool
+make_plan(struct work *k, struct lode_error *err)
+{
+    struct lode_writer_options wo = {.label = k->opt->label};
+
+    while (UINT64_C(1) << wo.align_log2 < k->opt->align)
+        wo.align_log2++;
+    if (!cv_plan_build(k->c, k->m, &k->plan, err) ||
+        !lode_writer_new(k->opt->out, &wo, &k->w, err) ||
+        !cv_plan_declare(k->plan, k->w, err) ||
+        !lode_writer_sizes(k->w, &k->index_bytes, &k->file_bytes,
+                           &k->block_count, err))
+        return false;
+    cv_summary_init(&k->summary);
+    for (uint32_t i = 0; i < k->plan->group_count; i++) {
+        const struct cv_group *g = &k->plan->groups[i];
+        struct lode_group group = {0};
+
+        group.kind = g->kind;
+        group.layer = g->layer;
+        group.object_count = g->object_count;
+        group.object_raw_bytes = g->object_raw_bytes;
+        group.blocks_per_object = cv_blocks_per_object(g);
+        cv_summary_add(&k->summary, &group, g->tensors, g->tensor_count);
+    }
+    k->free_bytes = free_space(k->opt->out);
+    k->memory_bytes = memory_needed(k);
+    return true;
+}
+
+static void
+print_plan(const struct work *k)
+{
+    char a[32];
+    char b[32];
+
+    printf("%s: %s, %" PRIu64 " parameters in %" PRIu32 " tensors of %" PRIu32
+           " shards\n", k->opt->source, k->m->family->name,
+           k->summary.parameter_count, k->c->tensor_count, k->c->shard_count);
+    cv_summary_print(&k->summary);
+    printf("  container  %s in %" PRIu32 " blocks, index %s\n",
+           lode_format_bytes(k->file_bytes, a, sizeof(a)), k->block_count,
+           lode_format_bytes(k->index_bytes, b, sizeof(b)));
+    printf("  drive      %s needed", lode_format_bytes(k->file_bytes, a,
+                                                       sizeof(a)));
+    printf(" at most, %s free\n", lode_format_bytes(k->free_bytes, a,
+                                                    sizeof(a)));
+    printf("  memory     %s\n", lode_format_bytes(k->memory_bytes, a,
+                                                  sizeof(a)));
+    for (const char *line = cv_notes_next(&k->notes, NULL); line != NULL;
+         line = cv_notes_next(&k->notes, line))
+        printf("  note       %s\n", line);
+    (void)fflush(stdout); /* a long silence may follow */
+}
+
+static bool
+set_int(json_t *o, const char *key, uint64_t value)
+{
+    return lode_json_set(o, key, json_integer((json_int_t)value));
+}
+
+static json_t *
+notes_json(const struct work *k)
+{
+    json_t *list = json_array();
+
+    for (const char *line = cv_notes_next(&k->notes, NULL); line != NULL;
+         line = cv_notes_next(&k->notes, line))
+        if (!lode_json_push(list, json_string(line))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+static bool
+print_json(const struct work *k, bool done, struct lode_error *err)
+{
+    char hex[2 * LODE_DIGEST_BYTES + 1];
+    json_t *o = json_object();
+    bool ok;
+
+    ok = lode_json_set(o, "source", json_string(k->opt->source)) &&
+         lode_json_set(o, "output", json_string(k->opt->out)) &&
+         lode_json_set(o, "family", json_string(k->m->family->name)) &&
+         set_int(o, "parameters", k->summary.parameter_count) &&
+         set_int(o, "tensors", k->c->tensor_count) &&
+         set_int(o, "shards", k->c->shard_count) &&
+         set_int(o, "unaligned_tensors", k->c->unaligned_count) &&
+         lode_json_set(o, "parts", cv_summary_json(&k->summary)) &&
+         set_int(o, "blocks", k->block_count) &&
+         set_int(o, "index_bytes", k->index_bytes) &&
+         set_int(o, "file_bytes", k->file_bytes) &&
+         set_int(o, "disk_peak_bytes", k->file_bytes) &&
+         set_int(o, "free_bytes", k->free_bytes) &&
+         set_int(o, "memory_bytes", k->memory_bytes) &&
+         lode_json_set(o, "notes", notes_json(k)) &&
+         lode_json_set(o, "done", json_boolean(done));
+    if (ok && done)
+        ok = lode_json_set(o, "root", json_string(lode_hex(k->root, hex))) &&
+             lode_json_set(o, "seconds", json_real(k->seconds));
+    if (!ok) {
+        json_decref(o);
+        o = NULL;
+    }
+    return lode_json_print(o, err);
+}
+
+static bool
+check_space(const struct work *k, struct lode_error *err)
+{
+    if (k->free_bytes == 0 || k->free_bytes >= k->file_bytes)
+        return true;
+    return lode_fail(err, LODE_E_IO,
+                     "%s: not enough space on the drive: %" PRIu64
+                     " bytes are needed, %" PRIu64 " are available",
+                     k->opt->out, k->file_bytes, k->free_bytes);
+}
+
+static bool
+write_container(struct work *k, struct lode_error *err)
+{
+    struct lode_progress progress;
+    uint64_t start = lode_now_ns();
+    bool ok;
+
+    if (!lode_writer_begin(k->w, err))
+        return false;
+    lode_progress_begin(&progress, k->opt->out, k->plan->raw_bytes,
+                        k->opt->quiet || k->opt->json);
+    ok = cv_pipeline_run(k->plan, k->w, (uint32_t)k->opt->jobs, &progress, err);
+    lode_progress_end(&progress);
+    if (!ok || !lode_writer_finish(k->w, k->root, err))
+        return false;
+    k->seconds = (double)(lode_now_ns() - start) / 1e9;
+    return true;
+}
+
+static void
+print_result(const struct work *k)
+{
+    char hex[2 * LODE_DIGEST_BYTES + 1];
+    char a[32];
+    char b[32];
+
+    printf("%s: %s in %.1f s (%s/s), verified\n", k->opt->out,
+           lode_format_bytes(k->file_bytes, a, sizeof(a)), k->seconds,
+           lode_format_bytes(k->seconds > 0
+                                 ? (uint64_t)((double)k->file_bytes /
+                                              k->seconds)
+                                 : 0, b, sizeof(b)));
+    printf("root %s\n", lode_hex(k->root, hex));
+    printf("Next: lode run %s \"...\"\n", k->opt->out);
+}
+
+static bool
+convert(struct work *k, struct lode_error *err)
+{
+    const struct options *o = k->opt;
+
+    if (!open_checkpoint(k, err) || !make_plan(k, err))
+        return false;
+    if (!o->json && !o->quiet)
+        print_plan(k);
+    if (!check_space(k, err))
+        return false;
+    if (o->dry_run)
+        return !o->json || print_json(k, false, err);
+    if (!write_container(k, err))
+        return false;
+    if (o->json)
+        return print_json(k, true, err);
+    if (!o->quiet)
+        print_result(k);
+    return true;
+}
+
+int
+cmd_convert(int argc, char **argv)
+{
+    struct options o = {.align = 1U << LODE_ALIGN_LOG2_MIN,
+                        .jobs = default_jobs()};
+    struct lode_error err = {0};
+    struct work k = {.opt = &o};
+    bool help = false;
+    bool ok = parse(argc, argv, &o, &help, &err);
+
+    if (ok && help)
+        return 0;
+    if (ok) {
+        lode_cli_catch_signals();
+        ok = convert(&k, &err);
+    }
+    lode_writer_free(k.w);
+    cv_plan_free(k.plan);
+    cv_model_free(k.m);
+    cv_checkpoint_close(k.c);
+    json_decref(k.config);
+    cv_notes_fini(&k.notes);
+    if (ok && fflush(stdout) != 0)
+        ok = lode_fail_errno(&err, "standard output");
+    if (ok)
+        return 0;
+    (void)lode_cli_report("lode convert", &err);
+    if (err.code == LODE_E_CANCELLED)
+        lode_cli_reraise();
+    return lode_exit_status(err.code);
+}
