@@ -21,6 +21,7 @@ enum {
     SLOTS_MIN = 2,
     SLOTS_WANTED = 4,
     CHUNK_TOKENS_MAX = 512,
+    SAMPLER_ROW_BYTES = 9, /* candidate, weight, seen: sampler.c */
 };
 
 static uint64_t
@@ -159,7 +160,8 @@ plan_fixed(const struct rt_model *m, const struct rt_budget_options *opt,
     b->work_bytes = rt_work_bytes(&m->config, &shape);
     b->state_bytes = rt_state_bytes(&m->config, opt->context_tokens);
     b->fixed_bytes = m->max_row_bytes + m->max_row_block_bytes +
-                     (uint64_t)m->config.vocab_rows * 4; /* the sampler */
+                     (uint64_t)m->config.vocab_rows * SAMPLER_ROW_BYTES +
+                     opt->caller_bytes;
     b->total_bytes = b->base_bytes + b->work_bytes + b->state_bytes +
                      b->fixed_bytes;
 }

@@ -20,6 +20,7 @@ struct rt_budget_options {
     unsigned compute_threads;
     unsigned reader_threads;
     bool all_logits; /* logits of every token of a chunk, not of the last */
+    uint64_t caller_bytes; /* what the caller will hold beside the engine */
 };
 
 struct rt_budget {
@@ -29,7 +30,7 @@ struct rt_budget {
     uint64_t base_bytes;   /* program, libraries, index, tokenizer, stacks */
     uint64_t state_bytes;  /* recurrent state, convolution history, latents */
     uint64_t work_bytes;   /* activations of one chunk */
-    uint64_t fixed_bytes;  /* layer vectors, row buffers, embedding block */
+    uint64_t fixed_bytes;  /* row buffer, embedding block, sampler, caller */
     uint64_t ring_bytes;
     uint64_t pinned_bytes; /* pinned trunk */
     uint64_t cache_bytes;  /* expert slots and their tables */

@@ -13,7 +13,6 @@
 #include "runtime/family.h"
 
 enum {
-    READER_THREADS = 4,
     THREADS_MAX = 256,
     AGE_TOKENS = 64, /* use counts are halved after this many tokens */
 };
@@ -47,8 +46,8 @@ open_cache(struct rt_engine *e, struct lode_error *err)
     return true;
 }
 
-static unsigned
-thread_count(unsigned wanted)
+unsigned
+rt_engine_thread_count(unsigned wanted)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -70,10 +69,11 @@ make_plan(struct rt_engine *e, const struct rt_engine_options *opt,
     b.context_tokens = opt->context_tokens;
     b.chunk_tokens = opt->chunk_tokens;
     b.max_chunk_tokens = opt->max_chunk_tokens;
-    b.compute_threads = thread_count(opt->compute_threads);
+    b.compute_threads = rt_engine_thread_count(opt->compute_threads);
     b.reader_threads =
-        opt->reader_threads != 0 ? opt->reader_threads : READER_THREADS;
+        opt->reader_threads != 0 ? opt->reader_threads : RT_READER_THREADS;
     b.all_logits = opt->all_logits;
+    b.caller_bytes = opt->caller_bytes;
     if (b.compute_threads > THREADS_MAX || b.reader_threads > THREADS_MAX)
         return lode_fail(err, LODE_E_USAGE, "more than %d threads",
                          THREADS_MAX);
@@ -91,7 +91,7 @@ open_parts(struct rt_engine *e, const struct rt_engine_options *opt,
            struct lode_error *err)
 {
     const struct rt_config *c = &e->model->config;
-    unsigned threads = thread_count(opt->compute_threads);
+    unsigned threads = rt_engine_thread_count(opt->compute_threads);
     struct rt_work_shape shape = {e->budget.chunk_tokens, opt->context_tokens,
                                   threads, opt->all_logits};
     void *p = NULL;
@@ -99,7 +99,7 @@ open_parts(struct rt_engine *e, const struct rt_engine_options *opt,
     if (!rt_team_new(threads, &e->team, err) ||
         !rt_fetch_new(e->model->reader,
                       opt->reader_threads != 0 ? opt->reader_threads
-                                               : READER_THREADS,
+                                               : RT_READER_THREADS,
                       opt->io, e->io_note, sizeof(e->io_note), &e->fetch,
                       err) ||
         !rt_trunk_new(e->model, e->fetch, e->budget.pinned_count,
@@ -115,7 +115,7 @@ open_parts(struct rt_engine *e, const struct rt_engine_options *opt,
 }
 
 bool
-rt_engine_open(const char *path, const struct rt_engine_options *opt,
+rt_engine_open(const struct rt_model *m, const struct rt_engine_options *opt,
                struct rt_engine **out, struct lode_error *err)
 {
     struct rt_engine *e;
@@ -124,14 +124,11 @@ rt_engine_open(const char *path, const struct rt_engine_options *opt,
     if (!lode_alloc_array(1, sizeof(*e), "engine", &p, err))
         return false;
     e = p;
-    if (!rt_kernels_select(opt->isa, &e->kernels, err) ||
-        !rt_model_open(path, &e->model, err))
-        goto fail;
-    if (opt->expect_root != NULL &&
-        !lode_reader_expect_root(e->model->reader, opt->expect_root, err))
+    e->model = m;
+    if (!rt_kernels_select(opt->isa, &e->kernels, err))
         goto fail;
     if (!make_plan(e, opt, err) || !open_parts(e, opt, err)) {
-        lode_fail_in(err, "%s", path);
+        lode_fail_in(err, "%s", lode_reader_path(m->reader));
         goto fail;
     }
     *out = e;
@@ -153,19 +150,11 @@ rt_engine_close(struct rt_engine *e)
     lode_free_aligned(e->slots, e->slots_bytes);
     free(e->slot_requests);
     free(e->guests);
-    if (e->model != NULL)
-        lode_free_aligned(e->row_block, e->model->max_row_block_bytes);
+    lode_free_aligned(e->row_block, e->model->max_row_block_bytes);
     rt_work_free(&e->work);
     rt_state_free(&e->state);
     rt_team_free(e->team);
-    rt_model_close(e->model);
     free(e);
-}
-
-const struct rt_model *
-rt_engine_model(const struct rt_engine *e)
-{
-    return e->model;
 }
 
 const struct rt_budget *
@@ -267,6 +256,12 @@ uint64_t
 rt_engine_position(const struct rt_engine *e)
 {
     return e->state.position;
+}
+
+uint64_t
+rt_engine_context(const struct rt_engine *e)
+{
+    return e->state.context_tokens;
 }
 
 void

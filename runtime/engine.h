@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The door of the runtime: open a container within a memory budget, and push
+ * The door of the runtime: run an open model within a memory budget, and push
  * tokens through it.
  *
  * The same container, tokens and sampling seed give the same bits, whatever
@@ -28,17 +28,23 @@ struct rt_engine_options {
     enum rt_io io;
     const char *isa; /* NULL: the best */
     bool all_logits; /* logits of every token, not only of the last */
-    const char *expect_root; /* NULL: any; else 64 hex digits */
+    uint64_t caller_bytes; /* of the budget: what the caller will hold */
 };
 
-/* Fails as rt_model_open() does, and with LODE_E_NOMEM below the floor. */
+/* Plan the memory and start the threads; m is borrowed and must outlive the
+ * engine.  Fails with LODE_E_USAGE, LODE_E_UNSUPPORTED (isa), LODE_E_IO, and
+ * LODE_E_NOMEM below the floor, both numbers named. */
 LODE_MUST_CHECK
-bool rt_engine_open(const char *path, const struct rt_engine_options *opt,
+bool rt_engine_open(const struct rt_model *m,
+                    const struct rt_engine_options *opt,
                     struct rt_engine **out, struct lode_error *err);
+/* Threads that compute for 0 ("one a core") or a wanted number. */
+unsigned rt_engine_thread_count(unsigned wanted);
+enum { RT_READER_THREADS = 4 }; /* when none are asked for */
+
 void rt_engine_close(struct rt_engine *e); /* NULL is allowed */
 
 /* Borrowed until rt_engine_close(). */
-const struct rt_model *rt_engine_model(const struct rt_engine *e);
 const struct rt_budget *rt_engine_budget(const struct rt_engine *e);
 const char *rt_engine_isa(const struct rt_engine *e);
 const char *rt_engine_io_note(const struct rt_engine *e); /* "" or one line */
@@ -73,6 +79,7 @@ void rt_engine_record_routes(struct rt_engine *e,
 /* Back to an empty session. */
 void rt_engine_reset(struct rt_engine *e);
 uint64_t rt_engine_position(const struct rt_engine *e);
+uint64_t rt_engine_context(const struct rt_engine *e); /* tokens at most */
 
 struct rt_engine_stats {
     uint64_t bytes_read;

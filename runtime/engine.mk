@@ -16,3 +16,9 @@ libengine_a_SOURCES = \
 	%reldir%/route.h %reldir%/route.c %reldir%/moe.c \
 	%reldir%/family.h %reldir%/family_kimi.c \
 	%reldir%/kimi_kda.c %reldir%/kimi_mla.c
+
+bin_PROGRAMS += lode-run
+lode_run_SOURCES = %reldir%/main.c %reldir%/cmd.h %reldir%/cmd.c \
+	%reldir%/cmd_run.c %reldir%/cmd_eval.c %reldir%/cmd_plan.c
+lode_run_LDADD = libengine.a libtext.a libkernels.a libformat.a libbase.a \
+	$(XXHASH_LIBS) $(JANSSON_LIBS) $(PCRE2_LIBS) -lm

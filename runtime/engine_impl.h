@@ -20,7 +20,7 @@ struct rt_guest {
 };
 
 struct rt_engine {
-    struct rt_model *model;
+    const struct rt_model *model; /* borrowed */
     const struct rt_kernels *kernels;
     struct rt_team *team;
     struct rt_fetch *fetch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <config.h>
+#include "config.h"
 
 #include "runtime/kernels_impl.h"
 

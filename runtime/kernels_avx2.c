@@ -2,7 +2,7 @@
  *
  * AVX2, FMA, F16C.  Built with their flags; called only where the processor has
  * them. */
-#include <config.h>
+#include "config.h"
 
 #include <immintrin.h>
 

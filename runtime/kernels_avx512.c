@@ -2,7 +2,7 @@
  *
  * AVX-512 F, BW, VL, DQ.  Built with their flags; called only where the
  * processor has them. */
-#include <config.h>
+#include "config.h"
 
 #include <immintrin.h>
 

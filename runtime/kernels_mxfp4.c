@@ -3,7 +3,7 @@
  * Code times scale, for every scale byte: a kernel looks weights up instead of
  * multiplying them.  Real matrices use a handful of the 256 rows, which then
  * stay in the first-level cache. */
-#include <config.h>
+#include "config.h"
 
 #include "runtime/kernels_impl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NEON, which every 64-bit ARM processor has. */
-#include <config.h>
+#include "config.h"
 
 #include <arm_neon.h>
 

@@ -2,7 +2,7 @@
  *
  * The numeric contract, literally, in portable C: the oracle for the tables
  * that are fast.  fmaf() is exact on every machine, in hardware or not. */
-#include <config.h>
+#include "config.h"
 
 #include "runtime/kernels_impl.h"
 

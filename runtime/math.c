@@ -8,7 +8,7 @@
  *
  * Constants: LN2_HIGH has 15 significant bits, so that its product with an
  * exponent is exact; LN2_HIGH + LN2_LOW is ln 2. */
-#include <config.h>
+#include "config.h"
 
 #include "runtime/math.h"
 
@@ -174,8 +174,8 @@ tanh_one(float x)
     p = p * z + 0x1.11074cp-3F;
     p = p * z + -0x1.555534p-2F;
     p = x + x * (z * p);
-    big = from_bits(to_bits(big) | (to_bits(x) & 0x80000000U));
-    return choose(a < 0.625F, p, big);
+    p = magnitude(choose(a < 0.625F, p, big));
+    return from_bits(to_bits(p) | (to_bits(x) & 0x80000000U)); /* also of 0 */
 }
 
 /* exp of the negative magnitude: never overflows, and small results keep their

@@ -8,7 +8,7 @@
  * u comes from Philox4x32-10 with the seed as key and the count of draws as
  * counter: no state but the count, so step n is the same however it was
  * reached. */
-#include <config.h>
+#include "config.h"
 
 #include "runtime/sampler.h"
 

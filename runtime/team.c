@@ -20,7 +20,7 @@
  *
  * Stopping: rt_team_free() sets `stop`, wakes and joins everyone.  A job cannot
  * fail; fn keeps errors in what user points to. */
-#include <config.h>
+#include "config.h"
 
 #include "runtime/team.h"
 
