@@ -13,7 +13,9 @@ libconvert_a_SOURCES = \
 	%reldir%/plan.c %reldir%/plan.h \
 	%reldir%/source_hash.c %reldir%/source_hash.h \
 	%reldir%/pipeline.c %reldir%/pipeline.h \
-	%reldir%/summary.c %reldir%/summary.h
+	%reldir%/summary.c %reldir%/summary.h \
+	%reldir%/places.c %reldir%/places.h \
+	%reldir%/restore.c %reldir%/restore.h
 
 bin_PROGRAMS += lode
 lode_SOURCES = \
