@@ -7,6 +7,7 @@ EXTRA_DIST += tests/tap.h tests/cli/lib.sh
 include tests/base.mk
 include tests/format.mk
 include tests/convert.mk
+include tests/kernels.mk
 include tests/runtime.mk
 include tests/text.mk
 include tests/tools.mk
