@@ -18,7 +18,7 @@ static const struct {
     uint32_t flags;
     bool required;
 } known[LODE_SECTION_LAST + 1] = {
-    [LODE_SECTION_VOLUMES] = {"VOLUMES", 128, 4096, 0, false},
+    [LODE_SECTION_VOLUMES] = {"VOLUMES", 128, LODE_VOLUMES_MAX, 0, false},
     [LODE_SECTION_GROUPS] = {"GROUPS", LODE_GROUP_RECORD_BYTES,
                              LODE_GROUPS_MAX, 0, true},
     [LODE_SECTION_SCHEMAS] = {"SCHEMAS", LODE_SCHEMA_RECORD_BYTES,

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * No byte of a container can change without a fault that says where (spec
+ * 10.4, 4.1, 6.2, 8.1 to 8.8), and faults that only verify looks for. */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/le.h"
+#include "format/lode_write.h"
+#include "tests/format/patch.h"
+#include "tests/tap.h"
+
+/* Where each byte of the file belongs. */
+struct region {
+    uint64_t first;
+    uint64_t end;
+    uint64_t stride;
+    char name[128]; /* some fault begins with it */
+};
+
+enum { REGIONS_MAX = 128 };
+
+struct map {
+    struct region regions[REGIONS_MAX];
+    uint32_t count;
+};
+
+static void
+add(struct map *m, uint64_t first, uint64_t end, uint64_t stride,
+    const char *name)
+{
+    struct region *g = &m->regions[m->count];
+
+    if (first == end)
+        return;
+    if (m->count++ == REGIONS_MAX)
+        abort();
+    g->first = first;
+    g->end = end;
+    g->stride = stride;
+    snprintf(g->name, sizeof(g->name), "%.127s", name);
+}
+
+/* From the file's own directory and index; the map covers it without gap. */
+static void
+make_map(const struct patch *p, const char *path, struct map *m)
+{
+    struct lode_reader *r;
+    struct lode_error err;
+    uint64_t at = 131072;
+    char name[160];
+
+    m->count = 0;
+    add(m, 0, 512, 1, "superblock A");
+    add(m, 512, 4096, 7, "superblock A");
+    add(m, 4096, 65536, 509, "gap between superblocks");
+    add(m, 65536, 66048, 1, "superblock B");
+    add(m, 66048, 69632, 7, "superblock B");
+    add(m, 69632, 131072, 509, "gap behind superblock B");
+    for (uint32_t i = 0; i < 6; i++) {
+        struct lode_section s;
+
+        lode_section_decode(p->data + 512 + 80 * i, &s);
+        add(m, at, s.offset, 1, "padding of the index");
+        snprintf(name, sizeof(name), "section ");
+        add(m, s.offset, s.offset + s.bytes, 1, name);
+        at = s.offset + s.bytes;
+    }
+    must(lode_reader_open(path, &r, &err), &err);
+    add(m, at, lode_reader_summary(r)->data_offset, 251,
+        "padding of the index");
+    at = lode_reader_summary(r)->data_offset;
+    for (uint32_t i = 0; i < lode_reader_summary(r)->block_count; i++) {
+        struct lode_block b;
+        char block[128];
+
+        lode_reader_block(r, i, &b);
+        lode_reader_block_name(r, i, block, sizeof(block));
+        add(m, at, b.offset, 1, "gap");
+        add(m, b.offset, b.offset + b.stored_bytes, 13, block);
+        snprintf(name, sizeof(name), "padding after %s", block);
+        at = b.offset + lode_reader_padded_bytes(r, &b);
+        add(m, b.offset + b.stored_bytes, at, 127, name);
+    }
+    lode_reader_close(r);
+    is_u64(at, p->bytes, "the map covers the file");
+}
+
+struct found {
+    const char *prefix;
+    uint32_t match_count;
+    char first[600];
+};
+
+static void
+on_fault(void *user, const struct lode_fault *f)
+{
+    struct found *x = user;
+
+    if (x->first[0] == '\0')
+        snprintf(x->first, sizeof(x->first), "%s: %s", f->where, f->what);
+    if (strncmp(f->where, x->prefix, strlen(x->prefix)) == 0)
+        x->match_count++;
+}
+
+/* One byte on disk, changed and put back. */
+static bool
+flip(int fd, uint64_t at, uint8_t old, uint8_t mask)
+{
+    uint8_t v = old ^ mask;
+
+    return pwrite(fd, &v, 1, (off_t)at) == 1;
+}
+
+static bool
+fault_at(const char *path, const char *prefix)
+{
+    struct found x = {.prefix = prefix};
+    struct lode_verify_options opt = {.fault = on_fault, .user = &x};
+    struct lode_error err = {0};
+    uint64_t count = 0;
+    bool good = lode_verify(path, &opt, &count, &err);
+
+    if (x.match_count > 0 && count > 0 && (good || err.text[0] != '\0'))
+        return true;
+    printf("# %" PRIu64 " faults, the first is %s; expected %s\n", count,
+           x.first, prefix);
+    return false;
+}
+
+static void
+walk(const char *path, const struct patch *p, const struct map *m, FILE *f)
+{
+    int fd = fileno(f);
+
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct region *g = &m->regions[i];
+        uint32_t tried = 0;
+        uint32_t missed = 0;
+
+        for (uint64_t at = g->first; at < g->end && missed < 5;
+             at += g->stride) {
+            uint8_t mask = (uint8_t)(1 << at % 8);
+
+            /* the last byte too, whatever the stride */
+            if (at + g->stride >= g->end)
+                at = g->end - 1;
+            tried++;
+            if (!flip(fd, at, p->data[at], mask) || !fault_at(path, g->name)) {
+                printf("# byte %" PRIu64 "\n", at);
+                missed++;
+            }
+            if (!flip(fd, at, p->data[at], 0))
+                missed++;
+        }
+        is_u64(missed, 0, "%u changes from %" PRIu64 ": %s", tried, g->first,
+               g->name);
+    }
+}
+
+static void
+test_every_byte(const struct tiny_options *opt)
+{
+    const char *path = tiny_path("walk.lode");
+    struct lode_verify_options vo = {0};
+    static struct map m;
+    struct lode_error err;
+    uint64_t faults;
+    struct patch p;
+    FILE *f;
+
+    patch_make(&p, opt);
+    patch_spill(&p, path);
+    must(lode_verify(path, &vo, &faults, &err), &err);
+    is_u64(faults, 0, "a good container has no faults");
+    make_map(&p, path, &m);
+    f = fopen(path, "r+b");
+    if (f == NULL)
+        exit(99);
+    walk(path, &p, &m, f);
+    fclose(f);
+    must(lode_verify(path, &vo, &faults, &err), &err);
+    is_u64(faults, 0, "and none when all is put back");
+    patch_free(&p);
+}
+
+/* ---- what only verify sees: all sums of the index are right ---- */
+
+static const struct {
+    const char *name;
+    uint32_t type;
+    uint32_t index;
+    uint32_t offset;
+    uint64_t value;
+    const char *where;
+} lies[] = {
+    {"schema digest", 2, 0, 96, 1, "group \"experts\" (kind 1, layer 1)"},
+    {"group root", 2, 3, 64, 1, "group \"trunk\" (kind 2, layer 1)"},
+    {"content root", 0, 0, 160, 1, "content root"},
+    {"content digest", 8, 4, 0, 1, "expert 1 of layer 2"},
+};
+
+static void
+test_lies(const struct patch *base)
+{
+    const char *path = tiny_path("lie.lode");
+
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        struct patch p;
+
+        patch_copy(base, &p);
+        patch_store(patch_record(&p, lies[i].type, lies[i].index) +
+                        lies[i].offset,
+                    8, lies[i].value);
+        patch_seal(&p);
+        patch_spill(&p, path);
+        ok(fault_at(path, lies[i].where), "%s", lies[i].name);
+        patch_free(&p);
+    }
+}
+
+/* One valid slot is enough to read, and a fault all the same. */
+static void
+test_slots(const struct patch *base)
+{
+    const char *path = tiny_path("slots.lode");
+    struct patch p;
+
+    patch_copy(base, &p);
+    memset(p.data, 0, 4096);
+    patch_spill(&p, path);
+    ok(fault_at(path, "superblock A"), "an empty slot A");
+    patch_free(&p);
+    /* both valid, but different */
+    patch_copy(base, &p);
+    p.data[3136] = 'x';
+    patch_seal(&p);
+    memcpy(p.data, base->data, 4096);
+    patch_spill(&p, path);
+    ok(fault_at(path, "superblock B"), "slots that differ");
+    patch_free(&p);
+    /* index digest and UUIDs belong to the directory */
+    patch_copy(base, &p);
+    p.data[48] ^= 1;
+    p.data[192] ^= 1;
+    patch_spill(&p, path);
+    ok(fault_at(path, "superblock A"), "a changed UUID");
+    patch_free(&p);
+}
+
+static uint64_t
+fault_count(const char *path, struct lode_error *err, bool *made)
+{
+    struct lode_verify_options opt = {0};
+    uint64_t count;
+
+    err->text[0] = '\0';
+    *made = lode_verify(path, &opt, &count, err);
+    return count;
+}
+
+/* Damage in several places is reported in all of them. */
+static void
+test_many(const struct patch *base)
+{
+    const char *path = tiny_path("many.lode");
+    struct lode_error err;
+    struct patch p;
+    bool made;
+
+    patch_copy(base, &p);
+    for (uint32_t i = 0; i < 6; i++)
+        p.data[lode_load_u64(patch_record(base, 6, i))] ^= 1;
+    patch_spill(&p, path);
+    is_u64(fault_count(path, &err, &made), 12,
+           "six damaged experts: checksum and digest of each");
+    ok(made, "all checks were made");
+    patch_free(&p);
+}
+
+/* The index is unreadable, the blocks are checked all the same. */
+static void
+test_bad_index(const struct patch *base)
+{
+    const char *path = tiny_path("badindex.lode");
+    struct lode_error err;
+    struct patch p;
+    bool made;
+
+    patch_copy(base, &p);
+    *patch_record(&p, 2, 0) ^= 1;
+    p.data[lode_load_u64(patch_record(base, 6, 2))] ^= 1;
+    patch_spill(&p, path);
+    ok(fault_at(path, "section GROUPS"), "the section is named");
+    ok(fault_at(path, "index"), "the index cannot be used");
+    ok(fault_at(path, "block 2"), "a damaged block has its number");
+    ok(fault_count(path, &err, &made) >= 3 && !made &&
+           err.code == LODE_E_CORRUPT,
+       "and verify says that not all could be checked");
+    *patch_record(&p, 6, 5) ^= 1;
+    patch_spill(&p, path);
+    ok(fault_at(path, "blocks"), "without BLOCKS nothing is known of them");
+    patch_free(&p);
+}
+
+static void
+test_size(const struct patch *base)
+{
+    const char *path = tiny_path("size.lode");
+    struct patch p = {.data = base->data, .bytes = base->bytes - 4096};
+    struct lode_error err;
+    bool made;
+
+    patch_spill(&p, path);
+    ok(fault_at(path, "file"), "a file that is cut short");
+    ok(fault_at(path, "processing-log"), "its last block is cut off");
+    p.bytes = 131072 + 100;
+    patch_spill(&p, path);
+    ok(fault_count(path, &err, &made) == 9 && !made, "cut in the index");
+    p.bytes = 0;
+    patch_spill(&p, path);
+    ok(fault_count(path, &err, &made) == 1 && !made &&
+           strstr(err.text, "is empty") != NULL,
+       "an empty file");
+    ok(fault_count(tiny_path("none"), &err, &made) == 1 && !made &&
+           err.code == LODE_E_IO,
+       "a file that is not there");
+}
+
+static bool
+stop_at(void *user, uint64_t bytes)
+{
+    uint64_t *left = user;
+
+    *left = *left > bytes ? *left - bytes : 0;
+    return *left != 0;
+}
+
+static void
+test_progress(const struct patch *base)
+{
+    const char *path = tiny_path("progress.lode");
+    uint64_t left = UINT64_C(1) << 40;
+    struct lode_verify_options opt = {.progress = stop_at, .user = &left};
+    struct lode_error err;
+    uint64_t faults;
+
+    patch_spill(base, path);
+    must(lode_verify(path, &opt, &faults, &err), &err);
+    /* all but the superblocks, which are not read in pieces */
+    is_u64((UINT64_C(1) << 40) - left, base->bytes - 2 * 4096,
+           "progress adds up to the file");
+    left = 200000;
+    fails_with(lode_verify(path, &opt, &faults, &err), &err, LODE_E_CANCELLED,
+               "progress.lode: cancelled", "cancelled by the caller");
+    is_u64(faults, 0, "which is no fault");
+}
+
+int
+main(void)
+{
+    struct tiny_options opt = {0};
+    struct patch base;
+
+    test_every_byte(&opt);
+    patch_make(&base, &opt);
+    test_lies(&base);
+    test_slots(&base);
+    test_many(&base);
+    test_bad_index(&base);
+    test_size(&base);
+    test_progress(&base);
+    patch_free(&base);
+    tiny_cleanup();
+    return done_testing();
+}
