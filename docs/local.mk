@@ -1,1 +1,2 @@
 # Documents.
+dist_noinst_DATA += %reldir%/format.md

@@ -91,7 +91,9 @@ bool lode_writer_append(struct lode_writer *w, uint32_t block_index,
 
 /* Index, roots, superblocks, sync, re-open through the reader, rename over
  * path, sync of the folder.  Every block must be there, unless opt.index_only
- * was set.  *content_root may be NULL. */
+ * was set.  After a failure what was at path before is still there; only when
+ * the folder's sync fails is it the new container.  *content_root may be
+ * NULL. */
 LODE_MUST_CHECK
 bool lode_writer_finish(struct lode_writer *w,
                         uint8_t content_root[LODE_DIGEST_BYTES],

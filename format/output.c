@@ -66,7 +66,7 @@ lode_output_init(struct lode_output *o, const char *path,
     void *p = NULL;
 
     memset(o, 0, sizeof(*o));
-    o->fd = -1;
+    o->fd = o->folder_fd = -1;
     if (!check_place(path, err) ||
         !lode_strndup(path, path_bytes, &o->path, err) ||
         !lode_alloc_array(path_bytes + sizeof(".wip"), 1, "path", &p, err))
@@ -88,10 +88,12 @@ lode_output_fini(struct lode_output *o)
         (void)unlink(o->wip_path); /* on the way out of a failure */
         (void)close(o->fd);        /* its content is given up */
     }
+    if (o->folder_fd >= 0)
+        (void)close(o->folder_fd); /* nothing was written */
     free(o->path);
     free(o->wip_path);
     memset(o, 0, sizeof(*o));
-    o->fd = -1;
+    o->fd = o->folder_fd = -1;
 }
 
 /* Is there room, before hours of work?  What a stale OUT.wip occupies is about
@@ -150,6 +152,21 @@ take(struct lode_output *o, int fd, struct lode_error *err)
     return true;
 }
 
+/* Now rather than after the rename, when it would be too late to fail. */
+static bool
+open_folder(struct lode_output *o, struct lode_error *err)
+{
+    char *parent = NULL;
+
+    if (!parent_of(o->path, &parent, err))
+        return false;
+    o->folder_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (o->folder_fd < 0)
+        lode_fail_errno(err, "%s", parent);
+    free(parent);
+    return o->folder_fd >= 0;
+}
+
 bool
 lode_output_create(struct lode_output *o, uint64_t needed_bytes,
                    struct lode_error *err)
@@ -158,6 +175,8 @@ lode_output_create(struct lode_output *o, uint64_t needed_bytes,
     int fd;
 
     assert(o->fd < 0);
+    if (!open_folder(o, err))
+        return false;
     o->direct = true;
     fd = open(o->wip_path, flags | O_DIRECT, 0666);
     if (fd < 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
@@ -239,5 +258,9 @@ lode_output_commit(struct lode_output *o, struct lode_error *err)
                                o->path);
     (void)close(o->fd); /* synced before */
     o->fd = -1;
-    return lode_file_sync_directory(o->path, err);
+    /* EINVAL: this file system has no sync of folders. */
+    if (fsync(o->folder_fd) == 0 || errno == EINVAL)
+        return true;
+    return lode_fail_errno(err, "%s is complete, but its folder cannot be "
+                           "synced", o->path);
 }

@@ -14,6 +14,7 @@ struct lode_output {
     char *path;
     char *wip_path;
     int fd; /* -1: OUT.wip does not exist, or is no longer ours */
+    int folder_fd; /* where both lie; open from create on, else -1 */
     bool direct;
 };
 
@@ -40,7 +41,8 @@ bool lode_output_write(struct lode_output *o, uint64_t offset,
 LODE_MUST_CHECK
 bool lode_output_sync(struct lode_output *o, bool all, struct lode_error *err);
 
-/* OUT.wip becomes OUT, durably. */
+/* OUT.wip becomes OUT, durably.  Only when the folder cannot be synced is OUT
+ * there, and whole, after a failure. */
 LODE_MUST_CHECK
 bool lode_output_commit(struct lode_output *o, struct lode_error *err);
 

@@ -68,10 +68,10 @@ lode_reader_open(const char *path, struct lode_reader **out,
         return false;
     r = p;
     r->fd = -1;
+    if (!lode_file_open(path, &r->fd, &file_bytes, err))
+        goto fail; /* it has named the path */
     if (!lode_strndup(path, strlen(path), &r->path, err) ||
-        !lode_file_open(path, &r->fd, &file_bytes, err))
-        goto fail;
-    if (!read_index(r, file_bytes, err)) {
+        !read_index(r, file_bytes, err)) {
         lode_fail_in(err, "%s", path);
         goto fail;
     }

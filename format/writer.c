@@ -89,7 +89,7 @@ lode_writer_new(const char *path, const struct lode_writer_options *opt,
     memcpy(w->sb.label, label, strlen(label));
     w->sb.align_log2 = (uint8_t)opt->align_log2;
     w->index_only = opt->index_only;
-    w->output.fd = -1;
+    w->output.fd = w->output.folder_fd = -1;
     if (!lode_output_init(&w->output, path, err) ||
         !lode_strings_init(&w->strings, err)) {
         lode_writer_free(w);

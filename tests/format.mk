@@ -26,3 +26,26 @@ tests_format_t_verify_SOURCES = %reldir%/format/t_verify.c $(PATCH)
 tests_format_t_verify_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_writer_SOURCES = %reldir%/format/t_writer.c $(TINY)
 tests_format_t_writer_LDADD = $(FORMAT_TEST_LIBS)
+
+check_PROGRAMS += tests/format/mktiny
+tests_format_mktiny_SOURCES = %reldir%/format/mktiny.c $(TINY)
+tests_format_mktiny_LDADD = $(FORMAT_TEST_LIBS)
+dist_check_SCRIPTS += %reldir%/format/t_root.sh %reldir%/lint/spec.sh
+TESTS += %reldir%/format/t_root.sh %reldir%/lint/spec.sh
+dist_noinst_DATA += %reldir%/format/check_root.py
+
+# The n-th call fails.  Other tests may use wrap.c and FAULT_WRAP, too.
+WRAP = %reldir%/fault/wrap.c %reldir%/fault/wrap.h
+FAULT_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
+	-Wl,--wrap=mmap,--wrap=open,--wrap=pread,--wrap=pwrite \
+	-Wl,--wrap=fsync,--wrap=fdatasync,--wrap=rename,--wrap=ftruncate
+
+FAULT_TESTS = tests/fault/t_writer_fault tests/fault/t_reader_fault
+check_PROGRAMS += $(FAULT_TESTS)
+TESTS += $(FAULT_TESTS)
+tests_fault_t_writer_fault_SOURCES = %reldir%/fault/t_writer_fault.c $(PATCH) $(WRAP)
+tests_fault_t_writer_fault_LDADD = $(FORMAT_TEST_LIBS)
+tests_fault_t_writer_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
+tests_fault_t_reader_fault_SOURCES = %reldir%/fault/t_reader_fault.c $(PATCH) $(WRAP)
+tests_fault_t_reader_fault_LDADD = $(FORMAT_TEST_LIBS)
+tests_fault_t_reader_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)

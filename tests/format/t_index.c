@@ -3,7 +3,7 @@
  * Every rule on superblock and index: one value of a good container is changed,
  * its sums are made right again, and the reader must refuse for that reason
  * (spec 2.4, 2.5, 3.1, 3.2, 4.2, 5.1 to 5.3, 6.1 to 6.4, 7.1 to 7.4, 10.1,
- * 12.2). */
+ * 12.1, 12.2). */
 #include "config.h"
 
 #include <stdlib.h>
