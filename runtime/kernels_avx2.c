@@ -73,27 +73,43 @@ decode_bf16(const uint8_t *w, unsigned part)
     return _mm256_castsi256_ps(pair);
 }
 
-/* 16 bytes are one group of 32 weights, which is four parts.  Both halves of
- * the vector hold them, the upper one shifted by a nibble: place 4 q + j of
- * part p is weight 8 j + q + 2 (p % 4) of group p / 4.  The magnitude is looked
- * up by three bits; the fourth becomes the sign. */
+/* Bytes 16 k .. 16 k + 15 of the rows of two scales, one in each half. */
+INLINE __m256i
+half_rows(const uint8_t *scale, unsigned k)
+{
+    const __m128i *a = (const void *)rt_kernels_mxfp4_bytes[scale[0]];
+    const __m128i *b = (const void *)rt_kernels_mxfp4_bytes[scale[1]];
+
+    return _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_load_si128(a + k)), _mm_load_si128(b + k),
+        1);
+}
+
+/* A half of a vector is a group of 32 weights.  The upper 16 bits of a weight,
+ * which are all there are, come from two look-ups by byte; then it goes on as
+ * with bfloat16.  Three bits of part choose which eight come out: the nibble,
+ * even or odd bytes, the lower or upper half of the bytes.  Compilers see that
+ * the parts of a block have most of this in common. */
 INLINE vec
 decode_mxfp4(const uint8_t *w, const uint8_t *scale, unsigned part)
 {
-    int n = (int)(part % 4 * 8);
-    const __m256i down =
-        _mm256_setr_epi32(n, n, n, n, n + 4, n + 4, n + 4, n + 4);
-    const __m256i up = _mm256_setr_epi32(28 - n, 28 - n, 28 - n, 28 - n, 24 - n,
-                                         24 - n, 24 - n, 24 - n);
-    __m128i group = _mm_loadu_si128((const void *)(w + part / 4 * 16));
-    __m256i codes = _mm256_broadcastsi128_si256(group);
-    __m256i sign = _mm256_and_si256(_mm256_sllv_epi32(codes, up),
-                                    _mm256_set1_epi32(INT32_MIN));
-    vec magnitude = _mm256_permutevar8x32_ps(
-        _mm256_load_ps(rt_kernels_mxfp4[scale[part / 4]]),
-        _mm256_srlv_epi32(codes, down));
+    __m256i codes = _mm256_loadu_si256((const void *)w);
+    __m256i low, high, words;
 
-    return _mm256_xor_ps(magnitude, _mm256_castsi256_ps(sign));
+    if (part % 2 != 0)
+        codes = _mm256_srli_epi16(codes, 4);
+    codes = _mm256_and_si256(codes, _mm256_set1_epi8(15));
+    low = _mm256_shuffle_epi8(half_rows(scale, 0), codes);
+    high = _mm256_shuffle_epi8(half_rows(scale, 1), codes);
+    if (part / 4 == 0)
+        words = _mm256_unpacklo_epi8(low, high);
+    else
+        words = _mm256_unpackhi_epi8(low, high);
+    if (part / 2 % 2 == 0)
+        words = _mm256_slli_epi32(words, 16);
+    else
+        words = _mm256_and_si256(words, _mm256_set1_epi32((int)0xffff0000));
+    return _mm256_castsi256_ps(words);
 }
 
 INLINE vec
@@ -122,7 +138,8 @@ order(enum lode_encoding e, unsigned i)
     case LODE_ENC_BF16:
         return part / 2 * 16 + place * 2 + part % 2;
     case LODE_ENC_MXFP4:
-        return part / 4 * 32 + place % 4 * 8 + place / 4 + part % 4 * 2;
+        return place / 4 * 32 + part / 4 * 16 + place % 4 * 4 +
+               part / 2 % 2 * 2 + part % 2;
     default:
         return i;
     }
@@ -153,35 +170,53 @@ add(vec a, vec b)
     return _mm256_add_ps(a, b);
 }
 
+/* One half plus the other, of a into the lower and of b into the upper. */
+INLINE vec
+add_halves_of(vec a, vec b)
+{
+    return add(_mm256_permute2f128_ps(a, b, 0x20),
+               _mm256_permute2f128_ps(a, b, 0x31));
+}
+
+INLINE __m128
+fold(vec v)
+{
+    return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+}
+
+/* The distances of a place's bits are 32, 8, 4 and of a part's 16, 2, 1. */
+INLINE float
+sum_mxfp4(const vec *lane)
+{
+    __m128 c[4], d, e;
+
+    UNROLL for (unsigned i = 0; i < 4; i++)
+        c[i] = fold(add_halves_of(lane[i], lane[i + 4])); /* 32, 16 */
+    d = _mm_add_ps(_mm_movelh_ps(c[0], c[1]), _mm_movehl_ps(c[1], c[0])); /* 8 */
+    e = _mm_add_ps(_mm_movelh_ps(c[2], c[3]), _mm_movehl_ps(c[3], c[2]));
+    d = _mm_add_ps(_mm_shuffle_ps(d, e, 0x88),
+                   _mm_shuffle_ps(d, e, 0xdd));       /* 4 */
+    d = _mm_add_ps(d, _mm_movehl_ps(d, d));           /* 2 */
+    return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d))); /* 1 */
+}
+
 /* Each line adds the lanes at the distance beside it. */
 INLINE float
 sum(enum lode_encoding e, const vec *lane)
 {
-    vec a = add(lane[0], lane[4]); /* 32 */
-    vec b = add(lane[1], lane[5]);
-    vec c = add(lane[2], lane[6]);
-    vec d = add(lane[3], lane[7]);
+    vec a, b;
 
-    switch (e) {
-    case LODE_ENC_BF16:
-        a = add(a, c); /* 16 */
-        b = add(b, d);
+    if (e == LODE_ENC_MXFP4)
+        return sum_mxfp4(lane);
+    a = add(add(lane[0], lane[4]), add(lane[2], lane[6])); /* 32, 16 */
+    b = add(add(lane[1], lane[5]), add(lane[3], lane[7]));
+    if (e == LODE_ENC_BF16) {
         a = add_neighbours(add_pairs(add_halves(a))); /* 8, 4, 2 */
         b = add_neighbours(add_pairs(add_halves(b)));
         a = add(a, b); /* 1 */
-        break;
-    case LODE_ENC_MXFP4:
-        a = add_neighbours(add_pairs(a)); /* 16, 8 */
-        b = add_neighbours(add_pairs(b));
-        c = add_neighbours(add_pairs(c));
-        d = add_neighbours(add_pairs(d));
-        a = add(add(a, c), add(b, d)); /* 4, 2 */
-        a = add_halves(a);             /* 1 */
-        break;
-    default:
-        a = add(add(a, c), add(b, d));                /* 16, 8 */
+    } else {
+        a = add(a, b);                                /* 8 */
         a = add_neighbours(add_pairs(add_halves(a))); /* 4, 2, 1 */
-        break;
     }
     return _mm256_cvtss_f32(a);
 }

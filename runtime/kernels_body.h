@@ -14,10 +14,12 @@
  * tokens are unrolled, so that registers are all that is left of the arrays.
  *
  * One token: STREAM_ROWS rows at a time, all 64 lanes at once, so that weights
- * are read once and in order.  More tokens: tiles of TILE_ROWS x TILE_TOKENS
- * sums, one part of the lanes after the other, so that a decoded vector is used
- * TILE_TOKENS times and a loaded one TILE_ROWS times.  Lanes are independent
- * until the end, so both give the same bits. */
+ * are read once and in order.  More tokens: groups of GROUP_ROWS x GROUP_TOKENS
+ * sums, whose lanes wait in memory while a chunk of columns is worked on; there
+ * a row is decoded once, and tiles of TILE_ROWS x TILE_TOKENS sums are held in
+ * registers, one part of the lanes after the other.  Lanes are independent
+ * until the end and each takes its columns in order, so both give the same
+ * bits. */
 
 #ifndef LODE_RUNTIME_KERNELS_BODY_H
 #define LODE_RUNTIME_KERNELS_BODY_H
@@ -27,20 +29,29 @@
 
 #include "runtime/kernels_impl.h"
 
-enum { MAX_ROWS = STREAM_ROWS > TILE_ROWS ? STREAM_ROWS : TILE_ROWS };
+/* What stays in the first-level cache while a group of tokens is multiplied:
+ * its prepared columns, the lanes of all sums, and a tile's decoded rows. */
+enum {
+    GROUP_ROWS = 4,
+    GROUP_TOKENS = 8,
+    CHUNK_BLOCKS = 8,
+};
+_Static_assert(GROUP_ROWS % TILE_ROWS == 0 && (int)STREAM_ROWS <= (int)GROUP_ROWS &&
+                   GROUP_TOKENS % TILE_TOKENS == 0,
+               "groups are whole tiles");
 
-/* MAX_ROWS rows, cut into blocks of 64 columns.  Where there are fewer, the
+/* GROUP_ROWS rows, cut into blocks of 64 columns.  Where there are fewer, the
  * last is there several times.  Columns that do not fill a block are copied in
  * front of zeros, so that nothing outside the rows is read; a zero MXFP4 scale
  * byte times code 0 is 0. */
 struct strip {
-    const uint8_t *w[MAX_ROWS];
-    const uint8_t *scale[MAX_ROWS];
+    const uint8_t *w[GROUP_ROWS];
+    const uint8_t *scale[GROUP_ROWS];
     size_t row_count;   /* different ones */
     size_t block_count; /* whole ones */
     bool has_tail;
-    uint8_t tail[MAX_ROWS][RT_LANES * 4];
-    uint8_t tail_scale[MAX_ROWS][2];
+    uint8_t tail[GROUP_ROWS][RT_LANES * 4];
+    uint8_t tail_scale[GROUP_ROWS][2];
 };
 
 INLINE size_t
@@ -75,7 +86,7 @@ cut_strip(const struct rt_matmul *m, size_t first, size_t count,
         memset(s->tail, 0, sizeof(s->tail));
         memset(s->tail_scale, 0, sizeof(s->tail_scale));
     }
-    for (size_t i = 0; i < MAX_ROWS; i++) {
+    for (size_t i = 0; i < GROUP_ROWS; i++) {
         size_t r = first + (i < count ? i : count - 1);
 
         s->w[i] = m->w + r * m->w_stride;
@@ -91,7 +102,7 @@ cut_strip(const struct rt_matmul *m, size_t first, size_t count,
 
 /* Block b of row r, or the copied one behind the last. */
 INLINE vec
-decode_at(enum lode_encoding e, const struct strip *s, unsigned r, size_t b,
+decode_at(enum lode_encoding e, const struct strip *s, size_t r, size_t b,
           unsigned part)
 {
     const uint8_t *scale = NULL;
@@ -102,7 +113,7 @@ decode_at(enum lode_encoding e, const struct strip *s, unsigned r, size_t b,
 }
 
 INLINE vec
-decode_tail(enum lode_encoding e, const struct strip *s, unsigned r,
+decode_tail(enum lode_encoding e, const struct strip *s, size_t r,
             unsigned part)
 {
     return decode(e, s->tail[r], s->tail_scale[r], part);
@@ -137,52 +148,91 @@ stream(enum lode_encoding e, const struct rt_matmul *m, const struct strip *s,
             y[r] = sum(e, lane[r]);
 }
 
-/* Tokens first .. first + count - 1, count <= TILE_TOKENS, and row_count <=
- * TILE_ROWS rows from row r on. */
-INLINE void
-tile(enum lode_encoding e, const struct rt_matmul *m, const struct strip *s,
-     size_t row, size_t first, size_t count)
-{
-    float done[TILE_ROWS][TILE_TOKENS][RT_LANES];
-    const float *x[TILE_TOKENS];
+/* The lanes of a group's sums, and what is being added to them. */
+struct group {
+    float lane[GROUP_ROWS][GROUP_TOKENS][RT_LANES];
+    float w[TILE_ROWS][CHUNK_BLOCKS * RT_LANES]; /* decoded */
+    const float *x[GROUP_TOKENS]; /* behind the last, that one again */
+};
 
-    for (size_t t = 0; t < TILE_TOKENS; t++)
-        x[t] = m->x + (first + (t < count ? t : count - 1)) * m->x_stride;
-    UNROLL for (unsigned p = 0; p < PARTS; p++) {
+/* Blocks b .. b + count - 1 of a tile of rows; the one behind the whole blocks
+ * is the tail. */
+INLINE void
+decode_chunk(enum lode_encoding e, const struct strip *s, size_t row, size_t b,
+             size_t count, struct group *g)
+{
+    for (size_t r = 0; r < TILE_ROWS; r++) {
+        for (size_t i = 0; i < count; i++) {
+            float *out = g->w[r] + i * RT_LANES;
+
+            if (b + i < s->block_count) {
+                UNROLL for (unsigned p = 0; p < PARTS; p++)
+                    vec_store(out + p * WIDTH,
+                              decode_at(e, s, row + r, b + i, p));
+            } else {
+                UNROLL for (unsigned p = 0; p < PARTS; p++)
+                    vec_store(out + p * WIDTH,
+                              decode_tail(e, s, row + r, p));
+            }
+        }
+    }
+}
+
+/* Add count blocks of g->w times tokens from column on. */
+INLINE void
+add_tile(struct group *g, size_t row, size_t token, size_t column, size_t count)
+{
+    for (size_t p = 0; p < RT_LANES; p += WIDTH) {
         vec lane[TILE_ROWS][TILE_TOKENS];
 
         UNROLL for (unsigned r = 0; r < TILE_ROWS; r++)
             UNROLL for (unsigned t = 0; t < TILE_TOKENS; t++)
-                lane[r][t] = vec_zero();
-        for (size_t b = 0; b < s->block_count; b++) {
+                lane[r][t] = vec_load(g->lane[row + r][token + t] + p);
+        for (size_t i = p; i < count * RT_LANES; i += RT_LANES) {
             vec w[TILE_ROWS];
 
             UNROLL for (unsigned r = 0; r < TILE_ROWS; r++)
-                w[r] = decode_at(e, s, r, b, p);
+                w[r] = vec_load(g->w[r] + i);
             UNROLL for (unsigned t = 0; t < TILE_TOKENS; t++) {
-                vec v = vec_load(x[t] + b * RT_LANES + p * WIDTH);
+                vec v = vec_load(g->x[token + t] + column + i);
 
                 UNROLL for (unsigned r = 0; r < TILE_ROWS; r++)
                     lane[r][t] = vec_fma(w[r], v, lane[r][t]);
             }
         }
-        if (s->has_tail) {
-            UNROLL for (unsigned r = 0; r < TILE_ROWS; r++)
-                UNROLL for (unsigned t = 0; t < TILE_TOKENS; t++)
-                    lane[r][t] = vec_fma(decode_tail(e, s, r, p),
-                        vec_load(x[t] + s->block_count * RT_LANES + p * WIDTH),
-                        lane[r][t]);
-        }
         UNROLL for (unsigned r = 0; r < TILE_ROWS; r++)
             UNROLL for (unsigned t = 0; t < TILE_TOKENS; t++)
-                vec_store(done[r][t] + p * WIDTH, lane[r][t]);
+                vec_store(g->lane[row + r][token + t] + p, lane[r][t]);
+    }
+}
+
+/* Tokens first .. first + count - 1, count <= GROUP_TOKENS, and the strip's
+ * rows, the first of which is row. */
+INLINE void
+multiply_group(enum lode_encoding e, const struct rt_matmul *m,
+               const struct strip *s, size_t row, size_t first, size_t count)
+{
+    size_t blocks = s->block_count + (s->has_tail ? 1 : 0);
+    struct group g;
+
+    memset(g.lane, 0, sizeof(g.lane));
+    for (size_t t = 0; t < GROUP_TOKENS; t++)
+        g.x[t] = m->x + (first + (t < count ? t : count - 1)) * m->x_stride;
+    for (size_t b = 0; b < blocks; b += CHUNK_BLOCKS) {
+        size_t n = blocks - b < CHUNK_BLOCKS ? blocks - b : CHUNK_BLOCKS;
+
+        for (size_t r = 0; r < s->row_count; r += TILE_ROWS) {
+            decode_chunk(e, s, r, b, n, &g);
+            for (size_t t = 0; t < count; t += TILE_TOKENS)
+                add_tile(&g, r, t, b * RT_LANES, n);
+        }
     }
     for (size_t r = 0; r < s->row_count; r++) {
         for (size_t t = 0; t < count; t++) {
             vec lane[PARTS];
 
             UNROLL for (unsigned p = 0; p < PARTS; p++)
-                lane[p] = vec_load(done[r][t] + p * WIDTH);
+                lane[p] = vec_load(g.lane[r][t] + p * WIDTH);
             m->y[(first + t) * m->y_stride + row + r] = sum(e, lane);
         }
     }
@@ -195,13 +245,14 @@ matmul_by(enum lode_encoding e, const struct rt_matmul *m)
 
     if (m->tokens - tiled > TILE_TOKENS / 2)
         tiled = m->tokens; /* a tile with idle tokens is still faster */
-    for (size_t r = 0; r < m->rows && tiled > 0; r += TILE_ROWS) {
+    for (size_t r = 0; r < m->rows && tiled > 0; r += GROUP_ROWS) {
         struct strip s;
 
-        cut_strip(m, r, m->rows - r < TILE_ROWS ? m->rows - r : TILE_ROWS, &s);
-        for (size_t t = 0; t < tiled; t += TILE_TOKENS)
-            tile(e, m, &s, r, t,
-                 tiled - t < TILE_TOKENS ? tiled - t : TILE_TOKENS);
+        cut_strip(m, r, m->rows - r < GROUP_ROWS ? m->rows - r : GROUP_ROWS,
+                  &s);
+        for (size_t t = 0; t < tiled; t += GROUP_TOKENS)
+            multiply_group(e, m, &s, r, t, tiled - t < GROUP_TOKENS
+                                               ? tiled - t : GROUP_TOKENS);
     }
     for (size_t r = 0; r < m->rows && tiled < m->tokens; r += STREAM_ROWS) {
         struct strip s;

@@ -25,4 +25,8 @@ extern const struct rt_kernels rt_kernels_neon;
  * lode_decode_mxfp4() gives. */
 extern const float rt_kernels_mxfp4[256][16];
 
+/* The same by bytes: the third ones of the 16 values, then the fourth ones.
+ * The first two are zero: a weight has two significant bits. */
+extern const uint8_t rt_kernels_mxfp4_bytes[256][32];
+
 #endif

@@ -49,3 +49,35 @@ const float rt_kernels_mxfp4[256][16] __attribute__((aligned(64))) = {
            INFINITY),
     SIGNED(NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN),
 };
+
+/* The upper half of the float32 (1 + m / 2) x 2^(s + k - 127), a subnormal one
+ * where s + k <= 0. */
+#define HALF(s, k, m)                                                         \
+    ((s) == 255         ? 0x7fc0                                              \
+     : (s) + (k) >= 255 ? 0x7f80                                              \
+     : (s) + (k) > 0    ? ((s) + (k)) << 7 | (m) << 6                          \
+                        : ((2 | (m)) << 5) >> -((s) + (k)))
+#define MAGNITUDES(part, sign, s)                                             \
+    part(sign, (s) == 255 ? 0x7fc0 : 0), part(sign, HALF(s, -1, 0)),          \
+        part(sign, HALF(s, 0, 0)), part(sign, HALF(s, 0, 1)),                 \
+        part(sign, HALF(s, 1, 0)), part(sign, HALF(s, 1, 1)),                 \
+        part(sign, HALF(s, 2, 0)), part(sign, HALF(s, 2, 1))
+#define THIRD(sign, half) ((half) & 255)
+#define FOURTH(sign, half) ((half) >> 8 | (sign))
+#define BYTES(s)                                                              \
+    {                                                                         \
+        MAGNITUDES(THIRD, 0, s), MAGNITUDES(THIRD, 128, s),                   \
+            MAGNITUDES(FOURTH, 0, s), MAGNITUDES(FOURTH, 128, s)              \
+    }
+#define BYTES4(s) BYTES(s), BYTES((s) + 1), BYTES((s) + 2), BYTES((s) + 3)
+#define BYTES16(s)                                                            \
+    BYTES4(s), BYTES4((s) + 4), BYTES4((s) + 8), BYTES4((s) + 12)
+#define BYTES64(s)                                                            \
+    BYTES16(s), BYTES16((s) + 16), BYTES16((s) + 32), BYTES16((s) + 48)
+
+const uint8_t rt_kernels_mxfp4_bytes[256][32] __attribute__((aligned(64))) = {
+    BYTES64(0),
+    BYTES64(64),
+    BYTES64(128),
+    BYTES64(192),
+};
