@@ -196,6 +196,8 @@ choose_chunk(const struct rt_model *m, const struct rt_budget_options *opt,
 
     if (limit > CHUNK_TOKENS_MAX)
         limit = CHUNK_TOKENS_MAX;
+    if (limit > opt->context_tokens)
+        limit = (uint32_t)opt->context_tokens;
     while (low < limit) {
         uint32_t mid = low + (limit - low + 1) / 2;
 
