@@ -182,8 +182,24 @@ is_wanted(struct gathering *g, const struct cv_file *f)
     return s->needed;
 }
 
+/* Open a shard, or remember that it was left out. */
 static bool
-open_sources(struct gathering *g, struct lode_error *err)
+open_shard(struct gathering *g, const struct cv_file *f,
+           struct cv_notes *notes, struct lode_error *err)
+{
+    if (is_wanted(g, f))
+        return open_source(g->c, f, err);
+    g->skipped_in_shard = true;
+    return cv_notes_add(&g->c->left_out, err, "%s", f->name) &&
+           cv_notes_add(notes, err, "left out, %s: %s",
+                        cv_weight_map_find(&g->map, f->name) == NULL
+                            ? "not indexed"
+                            : "no tensor of it is wanted", f->name);
+}
+
+static bool
+open_sources(struct gathering *g, struct cv_notes *notes,
+             struct lode_error *err)
 {
     struct cv_checkpoint *c = g->c;
     void *p;
@@ -194,8 +210,8 @@ open_sources(struct gathering *g, struct lode_error *err)
     c->sources = p;
     allow_many_files();
     for (uint32_t i = 0; i < g->folder.file_count; i++)
-        if (g->folder.files[i].is_shard && is_wanted(g, &g->folder.files[i]) &&
-            !open_source(c, &g->folder.files[i], err))
+        if (g->folder.files[i].is_shard &&
+            !open_shard(g, &g->folder.files[i], notes, err))
             return false;
     c->shard_count = c->source_count;
     if (c->shard_count == 0)
@@ -448,7 +464,7 @@ gather(struct gathering *g, struct cv_notes *notes, struct lode_error *err)
                    cv_folder_find(&g->folder, CV_INDEX_NAME) != NULL;
     if (g->has_index ? !read_index(g, err) : !check_numbering(g, err))
         return false;
-    return open_sources(g, err) && read_headers(g, err) &&
+    return open_sources(g, notes, err) && read_headers(g, err) &&
            check_found(g, err) && settle_unindexed(g, notes, err) &&
            finish_catalogue(g, err);
 }
@@ -498,6 +514,7 @@ cv_checkpoint_close(struct cv_checkpoint *c)
         free(c->names);
         c->names = next;
     }
+    cv_notes_fini(&c->left_out);
     free(c->sources);
     free(c->tensors);
     free(c->path);

@@ -56,7 +56,8 @@ struct cv_checkpoint {
     uint32_t tensor_count;
     uint32_t skipped_count;   /* tensors left out by skip_prefixes */
     uint32_t unaligned_count; /* tensors not aligned to their element size */
-    bool complete; /* every tensor of every shard in sources is here */
+    bool complete; /* every tensor of every shard of the folder is here */
+    struct cv_notes left_out; /* names of shards that are not in sources */
 };
 
 /* Open every file that is needed and build the catalogue.  On success *out is

@@ -113,6 +113,21 @@ file_list(const struct cv_checkpoint *c,
     return list;
 }
 
+/* What was left out on request; NULL without memory. */
+static json_t *
+left_out(const struct cv_checkpoint *c)
+{
+    json_t *list = json_array();
+
+    for (const char *name = cv_notes_next(&c->left_out, NULL); name != NULL;
+         name = cv_notes_next(&c->left_out, name))
+        if (!lode_json_push(list, json_string(name))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
 bool
 cv_provenance(const struct cv_checkpoint *c,
               const uint8_t (*digests)[LODE_DIGEST_BYTES], char **out,
@@ -129,8 +144,9 @@ cv_provenance(const struct cv_checkpoint *c,
          lode_json_set(recipe, "experts", json_string("verbatim")) &&
          lode_json_set(recipe, "trunk", json_string("verbatim"));
     ok = ok && (c->complete ||
-                lode_json_set(recipe, "left_out",
-                              json_string("some tensors of the shards")));
+                (lode_json_set(recipe, "left_out",
+                               json_string("some tensors of the shards")) &&
+                 lode_json_set(recipe, "left_out_shards", left_out(c))));
     ok = lode_json_set(root, "source", source) && ok;
     ok = lode_json_set(root, "recipe", recipe) && ok;
     ok = ok &&

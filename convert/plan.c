@@ -535,8 +535,6 @@ fill_blocks(struct cv_plan *p)
                                ? g->block_raw_bytes
                                : (uint32_t)left;
             p->raw_bytes += b->raw_bytes;
-            if (b->raw_bytes > p->largest_block_bytes)
-                p->largest_block_bytes = b->raw_bytes;
             if (b->seq == 0)
                 find_first(p, g, b->object, b);
             else {
@@ -545,6 +543,17 @@ fill_blocks(struct cv_plan *p)
             }
         }
     }
+}
+
+/* Those of the origin files count, too: they pass through the same memory. */
+static void
+note_largest(struct cv_plan *p, const struct cv_group *g)
+{
+    uint64_t bytes = g->block_raw_bytes != 0 ? g->block_raw_bytes
+                                             : g->object_raw_bytes;
+
+    if (bytes > p->largest_block_bytes)
+        p->largest_block_bytes = (uint32_t)bytes; /* at most 1 GiB */
 }
 
 static bool
@@ -564,6 +573,8 @@ make_blocks(struct cv_plan *p, struct lode_error *err)
                              g->object_raw_bytes, LODE_BLOCK_BYTES_MAX);
         count += (uint64_t)g->object_count * cv_blocks_per_object(g);
     }
+    for (uint32_t i = 0; i < p->group_count; i++)
+        note_largest(p, &p->groups[i]);
     if (count > LODE_BLOCKS_MAX)
         return lode_fail(err, LODE_E_LIMIT,
                          "%" PRIu64 " blocks, the limit is %u", count,

@@ -62,7 +62,7 @@ struct cv_plan {
     char *rule_names[CV_RULES_MAX];
     uint32_t group_count;
     uint32_t block_count;
-    uint32_t largest_block_bytes;
+    uint32_t largest_block_bytes; /* of all, those of the origin too */
     uint64_t raw_bytes; /* of these blocks */
     uint64_t parameter_count;
 };

@@ -267,6 +267,10 @@ can_restore(const struct cv_restore *x, const struct cv_restored *f,
 static bool
 check_shards(const struct cv_restore *x, struct lode_error *err)
 {
+    const json_t *left_out =
+        json_object_get(json_object_get(x->provenance, "recipe"),
+                        "left_out_shards");
+    uint32_t total = x->shard_count + (uint32_t)json_array_size(left_out);
     struct cv_list lost = {"", 0};
     uint32_t count;
 
@@ -278,13 +282,19 @@ check_shards(const struct cv_restore *x, struct lode_error *err)
         if (!can)
             cv_list_add(&lost, x->files[i].name);
     }
+    for (size_t i = 0; i < json_array_size(left_out); i++) {
+        const char *name = json_string_value(json_array_get(left_out, i));
+
+        cv_list_add(&lost, name != NULL && cv_shard_name_ok(name) ? name
+                                                                  : "?");
+    }
     count = lost.count;
     if (count == 0)
         return true;
     return lode_fail(err, LODE_E_UNSUPPORTED,
                      "%" PRIu32 " of %" PRIu32 " shards cannot be restored, "
                      "since tensors of them were left out when it was made: "
-                     "%s", count, x->shard_count, cv_list_text(&lost));
+                     "%s", count, total, cv_list_text(&lost));
 }
 
 bool
