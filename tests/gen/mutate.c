@@ -24,6 +24,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +40,37 @@ die(const char *what, const char *which)
     exit(1);
 }
 
+/* All memory, Jansson's too, is kept to the end of this short life. */
+struct piece {
+    struct piece *next;
+    max_align_t data[];
+};
+
+static struct piece *pieces;
+
+static void *
+take(size_t bytes)
+{
+    struct piece *p = calloc(1, sizeof(*p) + bytes);
+
+    if (p == NULL)
+        die("out of memory", "");
+    p->next = pieces;
+    pieces = p;
+    return p->data;
+}
+
+static void
+leave(void *p)
+{
+    (void)p;
+}
+
 static void *
 need(void *p)
 {
     if (p == NULL)
-        die("out of memory", "");
+        die("not JSON, or out of memory", "");
     return p;
 }
 
@@ -63,7 +90,7 @@ slurp(const char *path)
         fseek(f, 0, SEEK_SET) != 0)
         die("cannot read", path);
     b.count = (size_t)size;
-    b.data = need(malloc(b.count + 1));
+    b.data = take(b.count + 1);
     if (fread(b.data, 1, b.count, f) != b.count)
         die("cannot read", path);
     b.data[b.count] = 0;
@@ -117,7 +144,7 @@ by_start(const void *a, const void *b)
 static struct shard *
 load(const char *path)
 {
-    struct shard *s = need(calloc(1, sizeof(*s)));
+    struct shard *s = take(sizeof(*s));
     struct bytes file = slurp(path);
     uint64_t header_bytes;
     const char *name;
@@ -158,7 +185,7 @@ static void
 write_file(const char *path, const char *header, const struct bytes *data,
            size_t part_count)
 {
-    struct bytes *parts = need(calloc(part_count + 2, sizeof(*parts)));
+    struct bytes *parts = take((part_count + 2) * sizeof(*parts));
     uint8_t prefix[8];
 
     lode_store_u64(prefix, strlen(header));
@@ -175,7 +202,7 @@ write_file(const char *path, const char *header, const struct bytes *data,
 static void
 store(const char *path, const struct shard *s)
 {
-    struct bytes *data = need(calloc(s->count + 1, sizeof(*data)));
+    struct bytes *data = take((s->count + 1) * sizeof(*data));
     json_t *root = need(json_object());
     uint64_t at = 0;
 
@@ -217,7 +244,7 @@ add(const char *path, char **arg, bool first)
     for (size_t i = 0; i < json_array_size(shape); i++)
         bits *= (uint64_t)json_integer_value(json_array_get(shape, i));
     t.data.count = (size_t)(bits / 8);
-    t.data.data = need(malloc(t.data.count + 1));
+    t.data.data = take(t.data.count + 1);
     for (size_t i = 0; i < t.data.count; i++)
         t.data.data[i] = (uint8_t)(i * 37 + 11);
     t.entry = need(json_pack("{ssso}", "dtype", arg[1], "shape", shape));
@@ -254,7 +281,7 @@ rename_all(const char *path, const char *from, const char *to)
 
         if (at == NULL)
             continue;
-        fresh = need(malloc(room));
+        fresh = take(room);
         (void)snprintf(fresh, room, "%.*s%s%s", (int)(at - old), old, to,
                        at + strlen(from));
         s->tensors[i].name = fresh;
@@ -294,7 +321,7 @@ header_of(const char *path)
 {
     struct bytes file = slurp(path);
     size_t bytes = (size_t)lode_load_u64(file.data);
-    char *text = need(malloc(bytes + 1));
+    char *text = take(bytes + 1);
 
     memcpy(text, file.data + 8, bytes);
     text[bytes] = '\0';
@@ -320,7 +347,7 @@ pad(const char *path, bool lead, size_t count)
 {
     char *old = header_of(path);
     size_t n = strlen(old);
-    char *fresh = need(malloc(n + count + 1));
+    char *fresh = take(n + count + 1);
 
     memset(fresh, ' ', n + count);
     memcpy(fresh + (lead ? count : 0), old, n);
@@ -334,17 +361,15 @@ static void
 edit_json(const char *path, char *place, const char *value)
 {
     struct bytes file = slurp(path);
-    json_t *root = json_loadb((char *)file.data, file.count,
-                              JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *root = json_loadb((char *)file.data, file.count, 0, NULL);
     struct bytes out;
     json_t *at;
     char *slash;
 
-    /* Integers stay integers where they can. */
-    at = json_loadb((char *)file.data, file.count, 0, NULL);
-    if (at != NULL)
-        root = at;
-    at = need(root);
+    if (root == NULL) /* an integer beyond 64 bits */
+        root = need(json_loadb((char *)file.data, file.count,
+                               JSON_DECODE_INT_AS_REAL, NULL));
+    at = root;
     while ((slash = strchr(place, '/')) != NULL) {
         *slash = '\0';
         at = json_object_get(at, place);
@@ -392,7 +417,7 @@ grow(const char *path, const char *count)
     struct bytes parts[2] = {slurp(path), {NULL, 0}};
 
     parts[1].count = (size_t)strtoull(count, NULL, 10);
-    parts[1].data = need(calloc(parts[1].count + 1, 1));
+    parts[1].data = take(parts[1].count + 1);
     spill(path, parts, 2);
 }
 
@@ -407,6 +432,7 @@ main(int argc, char **argv)
 {
     if (argc < 3)
         die("usage", "mutate WHAT FILE ...; see tests/gen/mutate.c");
+    json_set_alloc_funcs(take, leave);
     if (is(argc, argv, "new", 1))
         write_file(argv[2], "{}", NULL, 0);
     else if (is(argc, argv, "add", 5))
