@@ -49,3 +49,23 @@ tests_fault_t_writer_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
 tests_fault_t_reader_fault_SOURCES = %reldir%/fault/t_reader_fault.c $(PATCH) $(WRAP)
 tests_fault_t_reader_fault_LDADD = $(FORMAT_TEST_LIBS)
 tests_fault_t_reader_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
+
+# Fuzz targets: replayed by make check; with libFuzzer when configured with
+# --enable-fuzzer.  Seeds for it: replay_container -d FOLDER.
+CONTAINER_FUZZ = %reldir%/fuzz/fuzz_container.c %reldir%/fuzz/fuzz.h \
+	$(PATCH) $(WRAP)
+check_PROGRAMS += tests/fuzz/replay_container
+TESTS += tests/fuzz/replay_container
+tests_fuzz_replay_container_SOURCES = %reldir%/fuzz/replay.c $(CONTAINER_FUZZ)
+tests_fuzz_replay_container_LDADD = $(FORMAT_TEST_LIBS)
+tests_fuzz_replay_container_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
+
+if FUZZER
+check_PROGRAMS += tests/fuzz/fuzz_container
+else
+EXTRA_PROGRAMS += tests/fuzz/fuzz_container
+endif
+tests_fuzz_fuzz_container_SOURCES = $(CONTAINER_FUZZ)
+tests_fuzz_fuzz_container_LDADD = $(FORMAT_TEST_LIBS)
+tests_fuzz_fuzz_container_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer \
+	$(FAULT_WRAP)
