@@ -55,8 +55,9 @@ const float rt_kernels_mxfp4[256][16] __attribute__((aligned(64))) = {
 #define HALF(s, k, m)                                                         \
     ((s) == 255         ? 0x7fc0                                              \
      : (s) + (k) >= 255 ? 0x7f80                                              \
-     : (s) + (k) > 0    ? ((s) + (k)) << 7 | (m) << 6                          \
-                        : ((2 | (m)) << 5) >> -((s) + (k)))
+     : (s) + (k) > 0    ? ((s) + (k)) * 0x80 + (m) * 0x40                     \
+     : (s) + (k) == 0   ? 0x40 + (m) * 0x20                                   \
+                        : 0x20)
 #define MAGNITUDES(part, sign, s)                                             \
     part(sign, (s) == 255 ? 0x7fc0 : 0), part(sign, HALF(s, -1, 0)),          \
         part(sign, HALF(s, 0, 0)), part(sign, HALF(s, 0, 1)),                 \

@@ -1,4 +1,18 @@
 # The tokenizer, the chat formats, the sampler, and synthetic checkpoints.
+TEXT_TESTS = tests/runtime/t_tokenizer tests/runtime/t_template \
+	tests/runtime/t_sampler
+TEXT_LIBS = libtext.a libkernels.a libbase.a $(JANSSON_LIBS) $(PCRE2_LIBS) -lm
+check_PROGRAMS += $(TEXT_TESTS)
+TESTS += $(TEXT_TESTS)
+tests_runtime_t_tokenizer_SOURCES = %reldir%/runtime/t_tokenizer.c \
+	%reldir%/runtime/tok_files.h
+tests_runtime_t_tokenizer_LDADD = $(TEXT_LIBS)
+tests_runtime_t_template_SOURCES = %reldir%/runtime/t_template.c \
+	%reldir%/runtime/tok_files.h
+tests_runtime_t_template_LDADD = $(TEXT_LIBS)
+tests_runtime_t_sampler_SOURCES = %reldir%/runtime/t_sampler.c
+tests_runtime_t_sampler_LDADD = $(TEXT_LIBS)
+
 check_PROGRAMS += tests/gen/mkckpt
 tests_gen_mkckpt_SOURCES = %reldir%/gen/mkckpt.c %reldir%/gen/ckpt.h \
 	%reldir%/gen/ckpt_tensors.c %reldir%/gen/ckpt_values.c \
