@@ -1,2 +1,3 @@
 # Documents.
 dist_noinst_DATA += %reldir%/format.md
+dist_man_MANS += %reldir%/man/lode.5

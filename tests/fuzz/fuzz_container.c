@@ -179,7 +179,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     prepare();
     build(data, bytes, &p);
-    check(ftruncate(fd, 0) == 0 &&
+    check(ftruncate(fd, (off_t)p.bytes) == 0 &&
           pwrite(fd, p.data, p.bytes, 0) == (ssize_t)p.bytes);
     free(p.data);
     wrap_reset();
