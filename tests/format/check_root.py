@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Print the content root of a container, computed from docs/format.md alone.
+"""check_root.py FILE [CHECKPOINT]
+
+Print the content root of a container, computed from docs/format.md alone.  With
+the folder of the checkpoint it was made from: compare the ORIGIN files, too.
 
 A second reader, on purpose without any code in common with the first: it
 recomputes every SHA-256 of the file from the stored bytes and ends with status
@@ -8,6 +11,8 @@ recomputes every SHA-256 of the file from the stored bytes and ends with status
 standard library only."""
 
 import hashlib
+import json
+import os
 import struct
 import sys
 
@@ -190,6 +195,65 @@ class Container:
         return found
 
 
+    def file(self, kind, wanted):
+        """Spec 9: the content of a META or ORIGIN file."""
+        for g in self.sections[2]:
+            k, _, _, per_object, first, _, name = struct.unpack_from(
+                "<IiIIIII", g)
+            if k != kind or self.text(name) != wanted:
+                continue
+            parts = []
+            for n in range(first, first + per_object):
+                offset, _, stored = struct.unpack_from("<QQI",
+                                                       self.sections[6][n])
+                parts.append(self.read(offset, stored))
+            return b"".join(parts)
+        fail("no file %r" % wanted)
+
+
+def check_headers(data, folder):
+    """Spec 9.3: names, sizes and digests of the shards; returns them."""
+    shards = []
+    at = 0
+    while at < len(data):
+        n, = struct.unpack_from("<H", data, at)
+        name = data[at + 2:at + 2 + n].decode()
+        at += 2 + n
+        size, digest, m = struct.unpack_from("<Q32sQ", data, at)
+        at += 48
+        header = data[at:at + m]
+        at += m
+        with open(os.path.join(folder, name), "rb") as f:
+            shard = f.read()
+        want(size, len(shard), "size of " + name)
+        want(digest, sha(shard), "SHA-256 of " + name)
+        want(m, struct.unpack_from("<Q", shard)[0], "header of " + name)
+        want(header, shard[8:8 + m], "header of " + name)
+        shards.append(name)
+    want(at, len(data), "end of source-headers")
+    want(shards, sorted(shards), "order of shards")
+    want(shards, sorted(n for n in os.listdir(folder)
+                        if n.endswith(".safetensors")), "shards")
+
+
+def check_provenance(data, folder):
+    """Spec 9.4."""
+    p = json.loads(data)
+    want(data, json.dumps(p, sort_keys=True, separators=(",", ":"),
+                          ensure_ascii=False).encode(), "form of provenance")
+    want(p["format"], "lode-provenance-1", "format of provenance")
+    want((p["lossless"], p["parent"]), (True, None), "lossless, parent")
+    want((p["recipe"]["experts"], p["recipe"]["trunk"]),
+         ("verbatim", "verbatim"), "recipe")
+    for entry in p["source"]["files"]:
+        with open(os.path.join(folder, entry["path"]), "rb") as f:
+            content = f.read()
+        want((entry["bytes"], entry["sha256"]),
+             (len(content), sha(content).hex()), entry["path"])
+    want(any(e["path"].endswith(".safetensors") for e in p["source"]["files"]),
+         True, "shards in provenance")
+
+
 def uuid(digest):
     u = bytearray(digest[:16])
     u[6] = u[6] & 0x0f | 0x80
@@ -198,10 +262,17 @@ def uuid(digest):
 
 
 def main():
-    if len(sys.argv) != 2:
-        fail("usage: check_root.py FILE")
+    if len(sys.argv) not in (2, 3):
+        fail("usage: check_root.py FILE [CHECKPOINT]")
     with open(sys.argv[1], "rb") as f:
-        print(Container(f).root().hex())
+        c = Container(f)
+        print(c.root().hex())
+        if len(sys.argv) == 3:
+            check_headers(c.file(7, b"source-headers"), sys.argv[2])
+            check_provenance(c.file(7, b"provenance.json"), sys.argv[2])
+            want(c.file(6, b"config.json"), open(
+                os.path.join(sys.argv[2], "config.json"), "rb").read(),
+                "config.json")
 
 
 main()

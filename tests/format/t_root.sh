@@ -29,4 +29,12 @@ run 0 "$mktiny" plain "$tmp/t.lode"
 printf '\377' | dd of="$tmp/t.lode" bs=1 seek=196610 conv=notrunc 2>/dev/null
 run 1 python3 "$second" "$tmp/t.lode"
 like "$err" "content digest of block 0" "a changed byte is seen"
+
+# What lode convert writes, with its ORIGIN files (spec 9.3, 9.4).
+run 0 "$MKCKPT" --out "$tmp/ckpt"
+run 0 "$LODE" convert "$tmp/ckpt" "$tmp/m.lode"
+run 0 python3 "$second" "$tmp/m.lode" "$tmp/ckpt"
+root=$(cat "$out")
+run 0 "$LODE" info --json "$tmp/m.lode"
+like "$out" "$root" "lode info says the root that the second reader found"
 done_testing
