@@ -297,6 +297,8 @@ parse_text(const json_t *o, struct rt_config *c, struct lode_error *err)
         !parse_activation(o, c, err) || !parse_moe(o, c, err) ||
         !parse_kda(o, c, err) || !parse_mla(o, c, err) || !add_eos(c, o, err))
         return false;
+    if (!(c->norm_eps >= 0))
+        return lode_fail(err, LODE_E_CORRUPT, "\"rms_norm_eps\": below 0");
     c->context_limit = 1U << 20;
     if (!lode_json_absent(o, "max_position_embeddings"))
         return need(o, "max_position_embeddings", 1, 1U << 30,
