@@ -12,3 +12,20 @@ CONVERT_CLI_TESTS = \
 	tests/cli/t_cases_model.sh
 TESTS += $(CONVERT_CLI_TESTS)
 dist_check_SCRIPTS += $(CONVERT_CLI_TESTS)
+
+CONVERT_TEST_LIBS = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
+	$(XXHASH_LIBS) $(CRYPTO_LIBS) -lm
+CONVERT_TESTS = tests/convert/t_safetensors tests/convert/t_checkpoint \
+	tests/convert/t_naming tests/convert/t_plan
+check_PROGRAMS += $(CONVERT_TESTS)
+TESTS += $(CONVERT_TESTS)
+
+BUILD = %reldir%/convert/build.c %reldir%/convert/build.h
+tests_convert_t_safetensors_SOURCES = %reldir%/convert/t_safetensors.c
+tests_convert_t_safetensors_LDADD = $(CONVERT_TEST_LIBS)
+tests_convert_t_checkpoint_SOURCES = %reldir%/convert/t_checkpoint.c $(BUILD)
+tests_convert_t_checkpoint_LDADD = $(CONVERT_TEST_LIBS)
+tests_convert_t_naming_SOURCES = %reldir%/convert/t_naming.c $(BUILD)
+tests_convert_t_naming_LDADD = $(CONVERT_TEST_LIBS)
+tests_convert_t_plan_SOURCES = %reldir%/convert/t_plan.c $(BUILD)
+tests_convert_t_plan_LDADD = $(CONVERT_TEST_LIBS)
