@@ -19,3 +19,22 @@ tests_gen_mkckpt_SOURCES = %reldir%/gen/mkckpt.c %reldir%/gen/ckpt.h \
 	%reldir%/gen/ckpt_shards.c %reldir%/gen/ckpt_config.c \
 	%reldir%/gen/ckpt_vocab.c
 tests_gen_mkckpt_LDADD = libbase.a $(JANSSON_LIBS)
+
+TOKENIZER_FUZZ = %reldir%/fuzz/fuzz_tokenizer.c %reldir%/fuzz/fuzz.h \
+	%reldir%/runtime/tok_files.h
+check_PROGRAMS += tests/fuzz/replay_tokenizer
+TESTS += tests/fuzz/replay_tokenizer
+tests_fuzz_replay_tokenizer_SOURCES = %reldir%/fuzz/replay.c $(TOKENIZER_FUZZ)
+tests_fuzz_replay_tokenizer_LDADD = $(TEXT_LIBS)
+if FUZZER
+check_PROGRAMS += tests/fuzz/fuzz_tokenizer
+else
+EXTRA_PROGRAMS += tests/fuzz/fuzz_tokenizer
+endif
+tests_fuzz_fuzz_tokenizer_SOURCES = $(TOKENIZER_FUZZ)
+tests_fuzz_fuzz_tokenizer_LDADD = $(TEXT_LIBS)
+tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+
+dist_check_SCRIPTS += %reldir%/gen/t_mkckpt.sh
+TESTS += %reldir%/gen/t_mkckpt.sh
+dist_noinst_DATA += %reldir%/gen/check_ckpt.py
