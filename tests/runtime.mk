@@ -17,8 +17,13 @@ tests_runtime_t_route_LDADD = $(ENGINE_LIBS)
 tests_runtime_t_cache_SOURCES = %reldir%/runtime/t_cache.c
 tests_runtime_t_cache_LDADD = $(ENGINE_LIBS)
 
+check_PROGRAMS += tests/runtime/session
+tests_runtime_session_SOURCES = %reldir%/runtime/session.c $(WRAP)
+tests_runtime_session_LDADD = $(ENGINE_LIBS)
+tests_runtime_session_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
+
 RUN_TESTS = tests/cli/t_golden.sh tests/cli/t_same.sh tests/cli/t_memory.sh \
-	tests/cli/t_damage.sh
+	tests/cli/t_damage.sh tests/cli/t_session.sh
 TESTS += $(RUN_TESTS)
 dist_check_SCRIPTS += $(RUN_TESTS)
 
