@@ -247,7 +247,8 @@ check_coverage(struct cv_shard *s, uint64_t file_bytes, struct lode_error *err)
 {
     uint64_t at = s->data_offset;
 
-    qsort(s->tensors, s->tensor_count, sizeof(s->tensors[0]), by_offset);
+    if (s->tensor_count != 0)
+        qsort(s->tensors, s->tensor_count, sizeof(s->tensors[0]), by_offset);
     for (uint32_t i = 0; i < s->tensor_count; i++) {
         const struct cv_shard_tensor *t = &s->tensors[i];
 
@@ -338,7 +339,8 @@ cv_shard_read(int fd, uint64_t file_bytes, struct cv_shard *out,
     s.tensor_count = (uint32_t)(r.tensors.used_bytes / sizeof(s.tensors[0]));
     for (uint32_t i = 0; i < s.tensor_count; i++)
         s.tensors[i].name = s.names + (uintptr_t)s.tensors[i].name;
-    if (!check_names(&s, err) || !check_coverage(&s, file_bytes, err)) {
+    if ((s.tensor_count != 0 && !check_names(&s, err)) ||
+        !check_coverage(&s, file_bytes, err)) {
         cv_shard_fini(&s);
         return false;
     }

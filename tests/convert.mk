@@ -29,3 +29,18 @@ tests_convert_t_naming_SOURCES = %reldir%/convert/t_naming.c $(BUILD)
 tests_convert_t_naming_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_plan_SOURCES = %reldir%/convert/t_plan.c $(BUILD)
 tests_convert_t_plan_LDADD = $(CONVERT_TEST_LIBS)
+
+SAFETENSORS_FUZZ = %reldir%/fuzz/fuzz_safetensors.c %reldir%/fuzz/fuzz.h
+check_PROGRAMS += tests/fuzz/replay_safetensors
+TESTS += tests/fuzz/replay_safetensors
+tests_fuzz_replay_safetensors_SOURCES = %reldir%/fuzz/replay.c \
+	$(SAFETENSORS_FUZZ)
+tests_fuzz_replay_safetensors_LDADD = $(CONVERT_TEST_LIBS)
+if FUZZER
+check_PROGRAMS += tests/fuzz/fuzz_safetensors
+else
+EXTRA_PROGRAMS += tests/fuzz/fuzz_safetensors
+endif
+tests_fuzz_fuzz_safetensors_SOURCES = $(SAFETENSORS_FUZZ)
+tests_fuzz_fuzz_safetensors_LDADD = $(CONVERT_TEST_LIBS)
+tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
