@@ -222,7 +222,8 @@ static const struct rule directory_rules[] = {
 };
 
 /* In the order of the file; see tiny.c.  0, 1: experts of layers 1, 2;
- * 2, 3: trunk; 4 resident; 5 rows; 6 aux; 7 to 9 meta; 10 origin; 11 private. */
+ * 2, 3: trunk; 4 resident; 5 rows; 6 aux; 7 to 9 meta; 10 origin; 11 private.
+ */
 static const struct rule group_rules[] = {
     {"kind 0", {GR, 0, 0, 4, 0}, E_C, "group 0 (kind 0, layer 1, \"experts\"): "
      "kind 0"},
@@ -271,18 +272,31 @@ static const struct rule group_rules[] = {
 
 /* 3 expert, 4 trunk, 5 resident, 6 embedding; the others have no tensors. */
 static const struct rule schema_rules[] = {
-    {"first tensor", {SC, 4, 0, 4, 5}, E_C,
+    {"first tensor",
+     {SC, 4, 0, 4, 5},
+     E_C,
      "schema 4: 2 tensors from 5, expected at most 6 from 6"},
-    {"too many tensors", {SC, 6, 4, 4, 2}, E_C,
+    {"too many tensors",
+     {SC, 6, 4, 4, 2},
+     E_C,
      "schema 6: 2 tensors from 11, expected at most 1 from 11"},
-    {"tensors at the top", {SC, 6, 4, 4, UINT32_MAX}, E_C, "4294967295 tensors"},
-    {"object above 2^40", {SC, 0, 8, 8, (UINT64_C(1) << 40) + 1}, E_L,
+    {"tensors at the top",
+     {SC, 6, 4, 4, UINT32_MAX},
+     E_C,
+     "4294967295 tensors"},
+    {"object above 2^40",
+     {SC, 0, 8, 8, (UINT64_C(1) << 40) + 1},
+     E_L,
      "object of 1099511627777 bytes"},
-    {"object too small", {SC, 3, 8, 8, 512}, E_C,
+    {"object too small",
+     {SC, 3, 8, 8, 512},
+     E_C,
      "8 bytes at 512 lie outside the object of 512"},
     {"no segments", {SC, 3, 16, 4, 0}, E_L, "0 segments, the limits are 1"},
     {"25 segments", {SC, 3, 16, 4, 25}, E_L, "25 segments, the limits"},
-    {"2 of 3 segments", {SC, 3, 16, 4, 2}, E_C,
+    {"2 of 3 segments",
+     {SC, 3, 16, 4, 2},
+     E_C,
      "2 segments, the tensors name 3"},
     {"reserved byte 20", {SC, 3, 20, 1, 1}, E_C, "reserved byte 20"},
     {"name", {SC, 3, 24, 4, 2}, E_C, "name at 2 of STRINGS, inside a text"},
@@ -331,21 +345,34 @@ static const struct rule tensor_rules[] = {
 static const struct rule block_rules[] = {
     {"offset + 1", {BL, 0, 0, 1, 1}, E_C, "expert 0 of layer 1: offset"},
     {"offset 0", {BL, 0, 0, 8, 0}, E_C, "offset 0 is no multiple of 4096 from"},
-    {"offset at the end", {BL, 0, 0, 8, UINT64_MAX - 4095}, E_C,
+    {"offset at the end",
+     {BL, 0, 0, 8, UINT64_MAX - 4095},
+     E_C,
      "pass the end of the file"},
     {"nothing stored", {BL, 0, 16, 4, 0}, E_L, "0 stored bytes, the limits"},
-    {"stored above 2^30", {BL, 0, 16, 4, (1U << 30) + 1}, E_L,
+    {"stored above 2^30",
+     {BL, 0, 16, 4, (1U << 30) + 1},
+     E_L,
      "1073741825 stored bytes"},
-    {"stored behind the end", {BL, 15, 16, 4, 1U << 30}, E_C,
+    {"stored behind the end",
+     {BL, 15, 16, 4, 1U << 30},
+     E_C,
      "pass the end of the file"},
-    {"stored, not as decoded", {BL, 0, 16, 4, 521}, E_C,
+    {"stored, not as decoded",
+     {BL, 0, 16, 4, 521},
+     E_C,
      "stored raw, with filter 0, in 521 bytes of 520"},
     {"decoded", {BL, 0, 20, 4, 521}, E_C, "521 bytes decoded, expected 520"},
-    {"number", {BL, 4, 24, 4, 5}, E_C,
+    {"number",
+     {BL, 4, 24, 4, 5},
+     E_C,
      "expert 1 of layer 2: record says block 5, group 1, object 1"},
     {"first segment", {BL, 0, 28, 4, 0}, E_C, "stored raw, in segments"},
     {"group", {BL, 0, 32, 4, 1}, E_C, "record says block 0, group 1"},
-    {"object", {BL, 1, 36, 4, 2}, E_C, "record says block 1, group 0, object 2"},
+    {"object",
+     {BL, 1, 36, 4, 2},
+     E_C,
+     "record says block 1, group 0, object 2"},
     {"part", {BL, 0, 40, 2, 1}, E_C, "object 0, part 1"},
     {"volume", {BL, 0, 42, 2, 1}, E_C, "part 0, volume 1"},
     {"codec 2", {BL, 0, 44, 1, 2}, E_U, "codec 2, filter 0: unknown"},
@@ -357,7 +384,9 @@ static const struct rule block_rules[] = {
     {"no segments", {BL, 0, 46, 1, 0}, E_C, "0 segments, none is listed"},
     {"flags", {BL, 0, 47, 1, 7}, E_C, "flags 0x7"},
     {"digests differ", {BL, 0, 47, 1, 1}, E_C, "flags 0x1 with codec 0"},
-    {"absent", {BL, 0, 47, 1, 2}, E_C,
+    {"absent",
+     {BL, 0, 47, 1, 2},
+     E_C,
      "is absent, in a container that is not index only"},
     {"reserved byte 48", {BL, 15, 48, 1, 1}, E_C, "reserved byte 48"},
     {"reserved byte 63", {BL, 15, 63, 1, 1}, E_C, "reserved byte 63"},
@@ -444,6 +473,11 @@ test_dependent(const struct patch *base)
     struct patch p;
 
     RUN(base, rules);
+    patch_copy(base, &p);
+    memset(p.data + 3072, 'w', 64);
+    patch_seal(&p);
+    expect(&p, "writer of 64 letters", E_C, "writer does not end with NUL");
+    patch_free(&p);
     /* blocks in another order are fine */
     patch_copy(base, &p);
     for (int i = 0; i < 16; i++) {

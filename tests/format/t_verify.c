@@ -115,6 +115,7 @@ flip(int fd, uint64_t at, uint8_t old, uint8_t mask)
     return pwrite(fd, &v, 1, (off_t)at) == 1;
 }
 
+/* Verify finds a fault; the where of one begins with prefix. */
 static bool
 fault_at(const char *path, const char *prefix)
 {
@@ -129,6 +130,20 @@ fault_at(const char *path, const char *prefix)
     printf("# %" PRIu64 " faults, the first is %s; expected %s\n", count,
            x.first, prefix);
     return false;
+}
+
+static const char *
+first_fault(const char *path)
+{
+    static struct found x;
+    struct lode_verify_options opt = {.fault = on_fault, .user = &x};
+    struct lode_error err;
+    uint64_t count;
+
+    memset(&x, 0, sizeof(x));
+    x.prefix = "";
+    (void)!lode_verify(path, &opt, &count, &err); /* the fault matters */
+    return x.first;
 }
 
 static void
@@ -249,6 +264,17 @@ test_slots(const struct patch *base)
     patch_spill(&p, path);
     ok(fault_at(path, "superblock A"), "a changed UUID");
     patch_free(&p);
+    patch_copy(base, &p);
+    p.data[65536] ^= 1;
+    patch_spill(&p, path);
+    is_str(first_fault(path), "superblock B: magic number is damaged",
+           "a changed magic number");
+    p.data[65536] ^= 1;
+    p.data[65536 + 600] ^= 1;
+    patch_spill(&p, path);
+    is_str(first_fault(path), "superblock B: checksum does not match",
+           "a changed directory");
+    patch_free(&p);
 }
 
 static uint64_t
@@ -317,6 +343,8 @@ test_size(const struct patch *base)
     patch_spill(&p, path);
     ok(fault_at(path, "file"), "a file that is cut short");
     ok(fault_at(path, "processing-log"), "its last block is cut off");
+    ok(fault_count(path, &err, &made) == 2 && made,
+       "which is damage, not a check that could not be made");
     p.bytes = 131072 + 100;
     patch_spill(&p, path);
     ok(fault_count(path, &err, &made) == 9 && !made, "cut in the index");

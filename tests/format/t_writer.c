@@ -416,6 +416,40 @@ test_groups(void)
     ok(true, "names that look like those and are good");
 }
 
+/* The counts that a file may have. */
+static void
+test_counts(void)
+{
+    struct lode_writer_options opt = {.align_log2 = 12};
+    struct lode_writer *w;
+    struct lode_error err;
+    uint32_t schema_index;
+    uint32_t handle;
+    char name[16];
+
+    must(lode_writer_new(tiny_path("c.lode"), &opt, &w, &err), &err);
+    must(lode_writer_schema(w, NULL, 0, (UINT64_C(1) << 30) + 1,
+                            &schema_index, &err),
+         &err);
+    fails_with(lode_writer_group(w, LODE_KIND_TRUNK, 0, "t", 1, schema_index,
+                                 (UINT64_C(1) << 30) + 1, 0, &handle, &err),
+               &err, LODE_E_LIMIT,
+               "\"t\": block of 1073741825 bytes, the limit is 1073741824",
+               "a block above 1 GiB");
+    must(lode_writer_schema(w, NULL, 0, 1, &schema_index, &err), &err);
+    for (uint32_t i = 0; i < LODE_GROUPS_MAX; i++) {
+        snprintf(name, sizeof(name), "%u", i);
+        must(lode_writer_group(w, LODE_KIND_META, -1, name, 1, schema_index,
+                               1, 0, &handle, &err),
+             &err);
+    }
+    fails_with(lode_writer_group(w, LODE_KIND_META, -1, "x", 1, schema_index,
+                                 1, 0, &handle, &err),
+               &err, LODE_E_LIMIT, "more than 65535 groups",
+               "a group too many");
+    lode_writer_free(w);
+}
+
 static void
 test_schemas(void)
 {
@@ -469,6 +503,7 @@ main(void)
     test_room();
     test_options();
     test_groups();
+    test_counts();
     test_schemas();
     tiny_cleanup();
     return done_testing();
