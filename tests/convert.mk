@@ -30,7 +30,8 @@ tests_convert_t_naming_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_plan_SOURCES = %reldir%/convert/t_plan.c $(BUILD)
 tests_convert_t_plan_LDADD = $(CONVERT_TEST_LIBS)
 
-SAFETENSORS_FUZZ = %reldir%/fuzz/fuzz_safetensors.c %reldir%/fuzz/fuzz.h
+SAFETENSORS_FUZZ = %reldir%/fuzz/fuzz_safetensors.c %reldir%/fuzz/fuzz.h \
+	%reldir%/convert/small.h
 check_PROGRAMS += tests/fuzz/replay_safetensors
 TESTS += tests/fuzz/replay_safetensors
 tests_fuzz_replay_safetensors_SOURCES = %reldir%/fuzz/replay.c \
@@ -44,3 +45,10 @@ endif
 tests_fuzz_fuzz_safetensors_SOURCES = $(SAFETENSORS_FUZZ)
 tests_fuzz_fuzz_safetensors_LDADD = $(CONVERT_TEST_LIBS)
 tests_fuzz_fuzz_safetensors_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+
+check_PROGRAMS += tests/fault/t_convert_fault
+TESTS += tests/fault/t_convert_fault
+tests_fault_t_convert_fault_SOURCES = %reldir%/fault/t_convert_fault.c \
+	%reldir%/convert/small.h $(BUILD) $(WRAP)
+tests_fault_t_convert_fault_LDADD = $(CONVERT_TEST_LIBS)
+tests_fault_t_convert_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)

@@ -21,73 +21,17 @@
 #include "convert/plan.h"
 #include "convert/safetensors.h"
 #include "convert/weight_map.h"
+#include "tests/convert/small.h"
 #include "tests/fuzz/fuzz.h"
 
 const uint32_t fuzz_mutant_count = 1500;
 
-/* A KDA layer with a dense MLP, an MLA layer with two experts. */
-static const struct {
-    const char *name;
-    uint64_t dim[3];
-} tensors[] = {
-    {"lm_head.weight", {16, 8}},
-    {"model.embed_tokens.weight", {16, 8}},
-    {"model.layers.0.input_layernorm.weight", {8}},
-    {"model.layers.0.mlp.down_proj.weight", {8, 12}},
-    {"model.layers.0.mlp.gate_proj.weight", {12, 8}},
-    {"model.layers.0.mlp.up_proj.weight", {12, 8}},
-    {"model.layers.0.post_attention_layernorm.weight", {8}},
-    {"model.layers.0.self_attn.A_log", {2}},
-    {"model.layers.0.self_attn.b_proj.weight", {2, 8}},
-    {"model.layers.0.self_attn.dt_bias", {8}},
-    {"model.layers.0.self_attn.f_a_proj.weight", {4, 8}},
-    {"model.layers.0.self_attn.f_b_proj.weight", {8, 4}},
-    {"model.layers.0.self_attn.g_a_proj.weight", {4, 8}},
-    {"model.layers.0.self_attn.g_b_proj.weight", {8, 4}},
-    {"model.layers.0.self_attn.k_conv1d.weight", {8, 1, 4}},
-    {"model.layers.0.self_attn.k_proj.weight", {8, 8}},
-    {"model.layers.0.self_attn.o_norm.weight", {4}},
-    {"model.layers.0.self_attn.o_proj.weight", {8, 8}},
-    {"model.layers.0.self_attn.q_conv1d.weight", {8, 1, 4}},
-    {"model.layers.0.self_attn.q_proj.weight", {8, 8}},
-    {"model.layers.0.self_attn.v_conv1d.weight", {8, 1, 4}},
-    {"model.layers.0.self_attn.v_proj.weight", {8, 8}},
-    {"model.layers.1.block_sparse_moe.experts.0.w1.weight", {4, 8}},
-    {"model.layers.1.block_sparse_moe.experts.0.w2.weight", {8, 4}},
-    {"model.layers.1.block_sparse_moe.experts.0.w3.weight", {4, 8}},
-    {"model.layers.1.block_sparse_moe.experts.1.w1.weight", {4, 8}},
-    {"model.layers.1.block_sparse_moe.experts.1.w2.weight", {8, 4}},
-    {"model.layers.1.block_sparse_moe.experts.1.w3.weight", {4, 8}},
-    {"model.layers.1.block_sparse_moe.gate.e_score_correction_bias", {2}},
-    {"model.layers.1.block_sparse_moe.gate.weight", {2, 8}},
-    {"model.layers.1.block_sparse_moe.shared_experts.down_proj.weight",
-     {8, 4}},
-    {"model.layers.1.block_sparse_moe.shared_experts.gate_proj.weight",
-     {4, 8}},
-    {"model.layers.1.block_sparse_moe.shared_experts.up_proj.weight", {4, 8}},
-    {"model.layers.1.input_layernorm.weight", {8}},
-    {"model.layers.1.post_attention_layernorm.weight", {8}},
-    {"model.layers.1.self_attn.kv_a_layernorm.weight", {4}},
-    {"model.layers.1.self_attn.kv_a_proj_with_mqa.weight", {6, 8}},
-    {"model.layers.1.self_attn.kv_b_proj.weight", {16, 4}},
-    {"model.layers.1.self_attn.o_proj.weight", {8, 8}},
-    {"model.layers.1.self_attn.q_proj.weight", {12, 8}},
-    {"model.norm.weight", {8}},
-};
-
-enum { TENSOR_COUNT = sizeof(tensors) / sizeof(tensors[0]) };
+enum { TENSOR_COUNT = SMALL_TENSOR_COUNT };
 
 static const char *const seeds[] = {
-    "C{\"model_type\":\"kimi_linear\",\"hidden_size\":8,\"vocab_size\":16,"
-    "\"num_hidden_layers\":2,\"intermediate_size\":12,\"num_experts\":2,"
-    "\"num_experts_per_token\":1,\"moe_intermediate_size\":4,"
-    "\"num_shared_experts\":1,\"first_k_dense_replace\":1,"
-    "\"num_attention_heads\":2,\"qk_nope_head_dim\":4,\"qk_rope_head_dim\":2,"
-    "\"v_head_dim\":4,\"kv_lora_rank\":4,\"q_lora_rank\":null,"
-    "\"tie_word_embeddings\":false,\"linear_attn_config\":{\"kda_layers\":[1],"
-    "\"full_attn_layers\":[2],\"num_heads\":2,\"head_dim\":4,"
-    "\"short_conv_kernel_size\":4}}",
+    "C" SMALL_CONFIG,
     "C{\"model_type\":\"kimi_k3\",\"text_config\":{\"hidden_size\":8,"
+    "\"vocab_size\":16,"
     "\"num_hidden_layers\":2,\"attn_res_block_size\":2,"
     "\"routed_expert_hidden_size\":4,\"quantization_config\":"
     "{\"format\":\"mxfp4-pack-quantized\"}},\"tie_word_embeddings\":true}",
@@ -199,11 +143,11 @@ make_catalogue(struct cv_checkpoint *c, struct cv_source *source,
     for (uint32_t i = 0; i < TENSOR_COUNT; i++) {
         struct cv_tensor *t = &list[i];
 
-        t->name = tensors[i].name;
+        t->name = small_tensors[i].name;
         strcpy(t->dtype, "BF16");
         t->raw_bytes = 2;
-        while (t->dim_count < 3 && tensors[i].dim[t->dim_count] != 0) {
-            t->dim[t->dim_count] = tensors[i].dim[t->dim_count];
+        while (t->dim_count < 3 && small_tensors[i].dim[t->dim_count] != 0) {
+            t->dim[t->dim_count] = small_tensors[i].dim[t->dim_count];
             t->raw_bytes *= t->dim[t->dim_count++];
         }
         t->offset = source->file_bytes;
