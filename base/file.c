@@ -92,7 +92,8 @@ lode_file_write(int fd, uint64_t offset, const void *src, size_t bytes,
                                    offset);
         if (n == 0)
             return lode_fail(err, LODE_E_IO,
-                             "write of %zu bytes at %" PRIu64 " made no progress",
+                             "write of %zu bytes at %" PRIu64
+                             " made no progress",
                              bytes, offset);
         done += (size_t)n;
     }

@@ -480,7 +480,8 @@ check_layer(const struct cv_model *m, const struct cv_checkpoint *c,
 
             if (table[at] == CV_NO_TENSOR)
                 return fail_missing(m, r, layer, e, err);
-            if (r->scope == CV_IN_EXPERT && !check_alike(m, c, r, layer, e, err))
+            if (r->scope == CV_IN_EXPERT &&
+                !check_alike(m, c, r, layer, e, err))
                 return false;
         }
     }

@@ -100,7 +100,7 @@ struct cv_family {
     uint32_t rule_count;
     const struct cv_prefix *prefixes; /* body NULL ends the list */
     const char *const *aux_prefixes;  /* NULL ends; not needed for text */
-    /* Fill dims and switches of m from the object with the text model's keys. */
+    /* Fill dims and switches of m from the object with the text's keys. */
     bool (*configure)(struct cv_model *m, const json_t *config,
                       struct lode_error *err);
 };

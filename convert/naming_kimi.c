@@ -237,9 +237,10 @@ mark_layers(struct cv_model *m, const json_t *lists, const char *key,
 
         if (!json_is_integer(item) || number < 1 ||
             number > (json_int_t)m->layer_count)
-            return lode_fail(err, LODE_E_CORRUPT,
-                             "\"%s\": expected layer numbers from 1 to %" PRIu32,
-                             key, m->layer_count);
+            return lode_fail(
+                err, LODE_E_CORRUPT,
+                "\"%s\": expected layer numbers from 1 to %" PRIu32, key,
+                m->layer_count);
         if ((m->switches[number - 1] & (KDA | MLA)) != 0)
             return lode_fail(err, LODE_E_CORRUPT,
                              "\"linear_attn_config\" lists layer number "

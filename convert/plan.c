@@ -593,8 +593,9 @@ count_parameters(struct cv_plan *p)
 {
     for (uint32_t i = 0; i < p->group_count; i++)
         for (uint32_t k = 0; k < p->groups[i].tensor_count; k++)
-            p->parameter_count += p->groups[i].object_count *
-                                  cv_tensor_parameters(&p->groups[i].tensors[k]);
+            p->parameter_count +=
+                p->groups[i].object_count *
+                cv_tensor_parameters(&p->groups[i].tensors[k]);
 }
 
 bool

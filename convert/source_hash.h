@@ -30,7 +30,8 @@ bool cv_hashes_feed(struct cv_hashes *h, uint32_t source, uint64_t offset,
 /* Read what is still missing; digests has one entry for each source.  After
  * this the object is only good for cv_hashes_free(). */
 LODE_MUST_CHECK
-bool cv_hashes_finish(struct cv_hashes *h, uint8_t (*digests)[LODE_DIGEST_BYTES],
+bool cv_hashes_finish(struct cv_hashes *h,
+                      uint8_t (*digests)[LODE_DIGEST_BYTES],
                       struct lode_error *err);
 
 #endif

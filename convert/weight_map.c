@@ -30,7 +30,8 @@ shard_number(struct reading *r, const char *name, uint32_t *out,
     struct cv_weight_map *m = r->map;
     struct cv_map_shard fresh = {NULL, false};
 
-    if (r->last < m->shard_count && strcmp(m->shards[r->last].name, name) == 0) {
+    if (r->last < m->shard_count &&
+        strcmp(m->shards[r->last].name, name) == 0) {
         *out = r->last;
         return true;
     }

@@ -36,7 +36,8 @@ void lode_digest_end(struct lode_digest_state *s,
 
 void lode_tree_begin(struct lode_tree *t);
 /* The next leaf's digest, or that of a full subtree at a block boundary. */
-void lode_tree_push(struct lode_tree *t, const uint8_t digest[LODE_DIGEST_BYTES]);
+void lode_tree_push(struct lode_tree *t,
+                    const uint8_t digest[LODE_DIGEST_BYTES]);
 /* The next leaf is H(00 || data). */
 void lode_tree_leaf(struct lode_tree *t, const void *data, size_t bytes);
 /* Data cut into leaves of 1 MiB; only the last call may bring a part of one. */

@@ -228,8 +228,9 @@ lode_rules_superblock(const struct lode_superblock *sb, uint64_t file_bytes,
         return lode_fail(err, LODE_E_CORRUPT,
                          "file has %" PRIu64 " bytes, expected %" PRIu64 ": %s",
                          file_bytes, sb->file_bytes,
-                         file_bytes < sb->file_bytes ? "cut short"
-                                                     : "something was appended");
+                         file_bytes < sb->file_bytes
+                             ? "cut short"
+                             : "something was appended");
     if (sb->align_log2 < LODE_ALIGN_LOG2_MIN ||
         sb->align_log2 > LODE_ALIGN_LOG2_MAX)
         return lode_fail(err, LODE_E_LIMIT,

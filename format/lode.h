@@ -45,7 +45,7 @@ struct lode_summary {
     uint64_t index_bytes;  /* hot and cold sections */
     uint32_t align_bytes;
     uint32_t block_count;
-    uint32_t present_count; /* blocks here; fewer than block_count: index only */
+    uint32_t present_count; /* blocks here; fewer only when index only */
     uint32_t group_count;
     uint32_t schema_count;
     uint8_t content_root[LODE_DIGEST_BYTES]; /* zeros when index only */
@@ -148,14 +148,15 @@ uint64_t lode_reader_padded_bytes(const struct lode_reader *r,
                                   const struct lode_block *b);
 
 /* Compare stored bytes that came from the drive with the block's XXH3-64;
- * LODE_E_CORRUPT names the file and the block, LODE_E_IO one that is not here. */
+ * LODE_E_CORRUPT names the file and the block, LODE_E_IO one that is not here.
+ */
 LODE_MUST_CHECK
 bool lode_reader_check(const struct lode_reader *r, uint32_t block_index,
                        const void *stored, struct lode_error *err);
 
 /* Read, check and decode one block into dst (at least raw_bytes).  On failure
- * dst holds garbage.  LODE_E_UNSUPPORTED for a codec this build lacks, LODE_E_IO
- * for a block that is not in this file (index only). */
+ * dst holds garbage.  LODE_E_UNSUPPORTED for a codec this build lacks,
+ * LODE_E_IO for a block that is not in this file (index only). */
 LODE_MUST_CHECK
 bool lode_reader_load(const struct lode_reader *r, uint32_t block_index,
                       void *dst, size_t dst_bytes, struct lode_error *err);

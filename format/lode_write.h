@@ -101,13 +101,13 @@ bool lode_writer_finish(struct lode_writer *w,
 
 /* One fault of lode_verify(). */
 struct lode_fault {
-    const char *where; /* "expert 3 of layer 1", "superblock B", "padding ..." */
+    const char *where; /* "expert 3 of layer 1", "superblock B", ... */
     const char *what;
 };
 
 struct lode_verify_options {
     void (*fault)(void *user, const struct lode_fault *f); /* for each */
-    bool (*progress)(void *user, uint64_t bytes); /* false cancels; may be NULL */
+    bool (*progress)(void *user, uint64_t bytes); /* false cancels */
     void *user;
     uint32_t *absent_count; /* out: blocks not in this file; may be NULL */
 };

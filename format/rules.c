@@ -49,7 +49,8 @@ lode_rules_text(const char *text, size_t bytes, const char *what,
                              "%s is not UTF-8 (byte 0x%02x at %zu)", what,
                              p[at], at);
         /* Names reach terminals: no C0, DEL or C1 controls. */
-        if (p[at] < 0x20 || p[at] == 0x7f || (p[at] == 0xc2 && p[at + 1] < 0xa0))
+        if (p[at] < 0x20 || p[at] == 0x7f ||
+            (p[at] == 0xc2 && p[at + 1] < 0xa0))
             return lode_fail(err, LODE_E_CORRUPT,
                              "%s has a control character at %zu", what, at);
         at += n;

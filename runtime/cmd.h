@@ -43,7 +43,8 @@ struct rt_common {
     {"json", 0, LODE_OPT_FLAG, &(c)->json, NULL, "print JSON"}
 
 #define RT_RUN_OPTIONS(c)                                                     \
-    {"file", 'f', LODE_OPT_TEXT, &(c)->file, "PATH", "read the text from PATH"}, \
+    {"file", 'f', LODE_OPT_TEXT, &(c)->file, "PATH",                           \
+     "read the text from PATH"},                                              \
     {"ids", 0, LODE_OPT_TEXT, &(c)->ids, "LIST",                              \
      "take token ids (1,2,3) instead of text"},                               \
     {"isa", 0, LODE_OPT_TEXT, &(c)->isa, "NAME",                              \

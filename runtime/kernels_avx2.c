@@ -192,7 +192,8 @@ sum_mxfp4(const vec *lane)
 
     UNROLL for (unsigned i = 0; i < 4; i++)
         c[i] = fold(add_halves_of(lane[i], lane[i + 4])); /* 32, 16 */
-    d = _mm_add_ps(_mm_movelh_ps(c[0], c[1]), _mm_movehl_ps(c[1], c[0])); /* 8 */
+    d = _mm_add_ps(_mm_movelh_ps(c[0], c[1]),
+                   _mm_movehl_ps(c[1], c[0])); /* 8 */
     e = _mm_add_ps(_mm_movelh_ps(c[2], c[3]), _mm_movehl_ps(c[3], c[2]));
     d = _mm_add_ps(_mm_shuffle_ps(d, e, 0x88),
                    _mm_shuffle_ps(d, e, 0xdd));       /* 4 */

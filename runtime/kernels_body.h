@@ -36,7 +36,8 @@ enum {
     GROUP_TOKENS = 8,
     CHUNK_BLOCKS = 8,
 };
-_Static_assert(GROUP_ROWS % TILE_ROWS == 0 && (int)STREAM_ROWS <= (int)GROUP_ROWS &&
+_Static_assert(GROUP_ROWS % TILE_ROWS == 0 &&
+                   (int)STREAM_ROWS <= (int)GROUP_ROWS &&
                    GROUP_TOKENS % TILE_TOKENS == 0,
                "groups are whole tiles");
 
@@ -260,7 +261,8 @@ matmul_by(enum lode_encoding e, const struct rt_matmul *m)
         cut_strip(m, r, m->rows - r < STREAM_ROWS ? m->rows - r : STREAM_ROWS,
                   &s);
         for (size_t t = tiled; t < m->tokens; t++)
-            stream(e, m, &s, m->x + t * m->x_stride, m->y + t * m->y_stride + r);
+            stream(e, m, &s, m->x + t * m->x_stride,
+                   m->y + t * m->y_stride + r);
     }
 }
 

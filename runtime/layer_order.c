@@ -196,7 +196,8 @@ rt_layer_check_expert(const struct rt_config *c, const struct rt_view *v,
                                   err))
             return false;
     }
-    if (v->by_role[LODE_ROLE_GATE].encoding != v->by_role[LODE_ROLE_UP].encoding)
+    if (v->by_role[LODE_ROLE_GATE].encoding !=
+        v->by_role[LODE_ROLE_UP].encoding)
         return lode_fail(err, LODE_E_UNSUPPORTED,
                          "\"gate\" and \"up\" have different encodings");
     return true;

@@ -21,7 +21,8 @@ usage(FILE *f)
           f);
     for (const struct lode_command *c = commands; c->name != NULL; c++)
         fprintf(f, "  %-6s %s\n", c->name, c->summary);
-    fputs("\n\"" RT_PROGRAM " COMMAND --help\" lists a command's options.\n", f);
+    fputs("\n\"" RT_PROGRAM " COMMAND --help\" lists a command's options.\n",
+          f);
 }
 
 int

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-float rt_exp(float x);      /* at most 2 ulp; +inf above 88.73, 0 below -103.98 */
+float rt_exp(float x);      /* 2 ulp; +inf above 88.73, 0 below -103.98 */
 float rt_log1p(float x);    /* x > -1; at most 3 ulp */
 float rt_tanh(float x);     /* at most 4 ulp */
 float rt_sigmoid(float x);  /* 1 / (1 + exp(-x)); at most 4 ulp */

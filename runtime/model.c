@@ -108,7 +108,8 @@ fill_view(const struct rt_model *m, const struct lode_group *g,
         if (v->by_role[r].present &&
             v->by_role[r].encoding == LODE_ENC_MXFP4 &&
             v->by_role[r].scale_row_bytes == 0)
-            return lode_fail(err, LODE_E_CORRUPT, "\"%s\": MXFP4 without scales",
+            return lode_fail(err, LODE_E_CORRUPT,
+                             "\"%s\": MXFP4 without scales",
                              lode_role_name((uint16_t)r));
     return true;
 }

@@ -39,7 +39,7 @@ struct rt_config {
     uint32_t expert_count;
     uint32_t chosen_count; /* experts per token */
     uint32_t shared_width; /* of the one shared MLP; 0: none */
-    uint32_t latent_width; /* routed experts' width; hidden_width without latent */
+    uint32_t latent_width; /* of routed experts; else hidden_width */
     bool latent;
     bool latent_norm;
     bool router_sigmoid; /* else softmax */

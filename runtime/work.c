@@ -21,8 +21,8 @@ take(struct carve *k, uint64_t floats)
 {
     uint64_t at = k->used_floats;
 
-    /* Sizes are products of bounded configuration values (model_config.c) and the
-     * chunk: far below 2^64. */
+    /* Sizes are products of bounded configuration values (model_config.c) and
+     * the chunk: far below 2^64. */
     k->used_floats += (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
     return k->base != NULL ? k->base + at : NULL;
 }

@@ -85,7 +85,8 @@ struct rt_work_shape {
 };
 
 /* Bytes that rt_work_new() will allocate. */
-uint64_t rt_work_bytes(const struct rt_config *c, const struct rt_work_shape *s);
+uint64_t rt_work_bytes(const struct rt_config *c,
+                       const struct rt_work_shape *s);
 
 LODE_MUST_CHECK
 bool rt_work_new(const struct rt_config *c, const struct rt_work_shape *s,

@@ -1,1 +1,4 @@
-# Tests of this area; included by tests/local.mk.
+# Lints of sources and documents, and the commands of the README.
+LINTS = tests/lint/layering.sh tests/lint/symbols.sh tests/lint/tree.sh
+TESTS += $(LINTS)
+dist_check_SCRIPTS += $(LINTS)

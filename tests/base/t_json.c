@@ -68,7 +68,8 @@ test_limits(void)
     fails_with(parse(text, &err), &err, LODE_E_LIMIT, "nests deeper",
                "a million levels: no stack is used");
     free(text);
-    ok(parse("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+    ok(parse("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+             "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
              "[[[[[[[[\\\"[[[[[[\"]", &err),
        "brackets in a string do not nest");
     text = malloc(n + 10);

@@ -150,7 +150,7 @@ compare(const struct rt_sampler_options *o, size_t n, uint64_t steps)
         size_t count, at = 0;
         bool near = false;
 
-        for (size_t i = 0; i < n; i++) /* a coarse grid, so that there are ties */
+        for (size_t i = 0; i < n; i++) /* coarse: ties */
             logits[i] = (float)(floor(random_unit() * 40.0) / 4.0 - 6.0);
         count = restate(o, logits, seen, n, c);
         for (size_t i = 0; i < count; i++)

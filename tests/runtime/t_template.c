@@ -2,7 +2,7 @@
  *
  * Prompts, segment by segment as the formats say, and the split of answers into
  * reasoning and text. */
-#include <config.h>
+#include "config.h"
 
 #include "runtime/template.h"
 #include "tests/runtime/tok_files.h"

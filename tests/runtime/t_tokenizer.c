@@ -2,7 +2,7 @@
  *
  * Text to ids and back, against the lists that come with the checkpoints; the
  * cuts and limits; files that are wrong, and which check says so. */
-#include <config.h>
+#include "config.h"
 
 #include <time.h>
 
