@@ -102,6 +102,60 @@ test_golden(const char *dir, const struct rt_tokenizer *t)
     free(text);
 }
 
+/* The pieces of text, with '|' between them. */
+static void
+splits(const char *text, const char *want, const char *name)
+{
+    struct rt_tok_splitter *s = NULL;
+    struct rt_tok_cursor c;
+    char got[512];
+    size_t bytes = strlen(text), at = 0, n = 0;
+
+    must(rt_tok_splitter_new(&s, &err), &err);
+    must(rt_tok_cursor_init(&c, s, &err), &err);
+    while (at < bytes) {
+        size_t piece_bytes;
+
+        must(rt_tok_cursor_next(&c, text, bytes, at, &piece_bytes, &err), &err);
+        if (at > 0)
+            got[n++] = '|';
+        memcpy(got + n, text + at, piece_bytes);
+        n += piece_bytes;
+        at += piece_bytes;
+    }
+    got[n] = '\0';
+    is_str(got, want, "%s", name);
+    rt_tok_cursor_fini(&c);
+    rt_tok_splitter_free(s);
+}
+
+/* Where the pattern's dialect differs from that of our engine. */
+static void
+test_pieces(void)
+{
+    splits("\u6f22\u3001\u5b57", "\u6f22|\u3001|\u5b57",
+           "an ideographic comma is not of the script Han");
+    splits("\u6f22\u30fc\u3042", "\u6f22|\u30fc\u3042",
+           "nor is the mark of long kana");
+    splits("\u3005\u3007\u6f22x", "\u3005\u3007\u6f22|x",
+           "but marks and zeros of ideographs are");
+    splits("x\u6f22y", "x|\u6f22|y", "Han among letters");
+    splits("a!\u180e b", "a|!\u180e| b",
+           "the Mongolian separator is no white space");
+    splits("a\xc2\x85" "b \u2028 c", "a|\xc2\x85" "b| \u2028| c",
+           "white space that is not ASCII");
+    splits("1234567 \u0661\u0662\u0663\u0664", "123|456|7| |\u0661\u0662\u0663|"
+           "\u0664", "digits by three");
+    splits("I'll WE'RE it's x'q", "I'll| WE'RE| it's| x|'q",
+           "contractions in either case");
+    splits("getHTTPResponse \u01c5a", "get|HTTPResponse| \u01c5a",
+           "upper and lower case");
+    splits("a   b", "a|  | b", "the last space goes with the word");
+    splits("a \n\n  b  ", "a| \n\n| | b|  ", "line ends");
+    splits("x != y;\n\nz", "x| !=| y|;\n\n|z", "punctuation takes line ends");
+    splits("e\u0301a", "e\u0301a", "combining marks stay");
+}
+
 /* The prompts whose ids the reference program printed. */
 static void
 test_demo(const struct rt_tokenizer *t, const char *dir)
@@ -557,6 +611,7 @@ main(void)
             test_long(t);
         rt_tokenizer_free(t);
     }
+    test_pieces();
     test_cuts();
     test_utf8_stream();
     test_bad_models();
