@@ -103,11 +103,8 @@ patch_add_section(struct patch *p, const struct lode_section *s)
 void
 patch_seal(struct patch *p)
 {
-    struct lode_superblock *sb = calloc(1, sizeof(*sb));
     uint32_t count = section_count(p);
 
-    if (sb == NULL)
-        bail("out of memory");
     for (uint32_t i = 0; i < count && i < LODE_SECTIONS_MAX; i++) {
         struct lode_section s;
 
@@ -118,13 +115,29 @@ patch_seal(struct patch *p)
                        lode_hash(p->data + s.offset, (size_t)s.bytes));
         lode_digest(p->data + s.offset, (size_t)s.bytes, entry(p, i) + 40);
     }
+    patch_seal_directory(p);
+}
+
+void
+patch_seal_directory(struct patch *p)
+{
+    struct lode_superblock *sb = calloc(1, sizeof(*sb));
+
+    if (sb == NULL)
+        bail("out of memory");
     lode_superblock_decode(p->data, sb);
-    if (count <= LODE_SECTIONS_MAX) {
+    if (section_count(p) <= LODE_SECTIONS_MAX) {
         lode_root_index(sb, sb->index_digest);
         memcpy(p->data + 192, sb->index_digest, LODE_DIGEST_BYTES);
         lode_root_uuids(sb, p->data + 48, p->data + 64);
     }
     free(sb);
+    patch_seal_superblock(p);
+}
+
+void
+patch_seal_superblock(struct patch *p)
+{
     lode_store_u64(p->data + 4088, lode_hash(p->data, 4088));
     memcpy(p->data + LODE_SLOT_B_OFFSET, p->data, LODE_SUPERBLOCK_BYTES);
 }

@@ -35,7 +35,13 @@ void patch_store(uint8_t *at, uint32_t bytes, uint64_t value);
 /* Add an empty section to the directory. */
 void patch_add_section(struct patch *p, const struct lode_section *s);
 
-/* Sums of all sections, index digest, UUIDs, checksum; slot B = slot A. */
+/* Checksum; slot B = slot A. */
+void patch_seal_superblock(struct patch *p);
+
+/* Index digest and UUIDs, too. */
+void patch_seal_directory(struct patch *p);
+
+/* Sums of all sections, too. */
 void patch_seal(struct patch *p);
 
 /* Write it to path. */

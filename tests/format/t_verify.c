@@ -237,6 +237,86 @@ test_lies(const struct patch *base)
     }
 }
 
+/* Sums in the directory that the reader does not look at. */
+static void
+test_sums(const struct patch *base)
+{
+    const char *path = tiny_path("sums.lode");
+    struct lode_section s;
+    struct patch p;
+
+    patch_copy(base, &p);
+    p.data[512 + 5 * 80 + 32] ^= 1;
+    patch_seal_directory(&p);
+    patch_spill(&p, path);
+    is_str(first_fault(path),
+           "section CONTENT DIGESTS (type 8): checksum does not match",
+           "a wrong checksum of a cold section");
+    patch_free(&p);
+    patch_copy(base, &p);
+    p.data[512 + 40] ^= 1;
+    patch_seal_directory(&p);
+    patch_spill(&p, path);
+    is_str(first_fault(path),
+           "section GROUPS (type 2): SHA-256 does not match",
+           "a wrong SHA-256 of a section");
+    patch_free(&p);
+    patch_copy(base, &p);
+    p.data[192] ^= 1;
+    patch_seal_superblock(&p);
+    patch_spill(&p, path);
+    is_str(first_fault(path),
+           "index digest: does not match the section directory",
+           "a wrong index digest");
+    patch_free(&p);
+    for (uint32_t at = 48; at < 80; at += 31) {
+        patch_copy(base, &p);
+        p.data[at] ^= 1;
+        patch_seal_superblock(&p);
+        patch_spill(&p, path);
+        is_str(first_fault(path),
+               "superblock: UUIDs do not match content root and index",
+               "a wrong UUID");
+        patch_free(&p);
+    }
+    /* raw blocks may have stored digests, too */
+    patch_copy(base, &p);
+    s = patch_section(&p, LODE_SECTION_CONTENT_DIGESTS);
+    memcpy(p.data + s.offset + 4096, p.data + s.offset, s.bytes);
+    s.type = LODE_SECTION_STORED_DIGESTS;
+    s.offset += 4096;
+    patch_add_section(&p, &s);
+    patch_seal(&p);
+    patch_spill(&p, path);
+    is_str(first_fault(path), "", "right stored digests");
+    *patch_record(&p, LODE_SECTION_STORED_DIGESTS, 5) ^= 1;
+    patch_seal(&p);
+    patch_spill(&p, path);
+    is_str(first_fault(path),
+           "expert 2 of layer 2: SHA-256 tree of the stored bytes does not "
+           "match",
+           "a wrong stored digest");
+    patch_free(&p);
+}
+
+/* Of what is not here nothing is known (spec 7.4). */
+static void
+test_absent(void)
+{
+    const char *path = tiny_path("absent.lode");
+    struct tiny_options opt = {.index_only = true};
+    struct patch p;
+
+    patch_make(&p, &opt);
+    *patch_record(&p, LODE_SECTION_CONTENT_DIGESTS, 3) = 1;
+    patch_seal(&p);
+    patch_spill(&p, path);
+    is_str(first_fault(path),
+           "expert 0 of layer 2: is absent, with a content digest",
+           "a digest of a block that is not here");
+    patch_free(&p);
+}
+
 /* One valid slot is enough to read, and a fault all the same. */
 static void
 test_slots(const struct patch *base)
@@ -396,6 +476,8 @@ main(void)
     test_every_byte(&opt);
     patch_make(&base, &opt);
     test_lies(&base);
+    test_sums(&base);
+    test_absent();
     test_slots(&base);
     test_many(&base);
     test_bad_index(&base);
