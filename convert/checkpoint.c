@@ -304,8 +304,10 @@ read_headers(struct gathering *g, struct lode_error *err)
         struct cv_source *s = &c->sources[i];
         bool ok;
 
-        if (!cv_shard_read(s->fd, s->file_bytes, &shard, err))
+        if (!(g->opt->headers_only ? cv_shard_read_header : cv_shard_read)(
+                s->fd, s->file_bytes, &shard, err))
             return lode_fail_in(err, "%s/%s", c->path, s->name);
+        s->file_bytes = shard.end_offset;
         s->header_bytes = shard.header_bytes;
         ok = merge_shard(g, i, &shard, err);
         cv_shard_fini(&shard);

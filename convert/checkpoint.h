@@ -41,6 +41,7 @@ struct cv_checkpoint_options {
     bool skip_unindexed;
     bool rebuild_index;
     bool follow_symlinks;
+    bool headers_only; /* the data of shards may be missing */
     const char *const *skip_prefixes; /* NULL, or a list that NULL ends */
 };
 

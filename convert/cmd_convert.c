@@ -54,6 +54,7 @@ struct work {
     struct cv_summary summary;
     uint64_t index_bytes;
     uint64_t file_bytes;
+    uint64_t needed_bytes; /* of the drive, at most */
     uint64_t free_bytes; /* of the drive that OUT lies on */
     uint64_t memory_bytes;
     uint32_t block_count;
@@ -122,6 +123,8 @@ parse(int argc, char **argv, struct options *o, bool *help,
         {"jobs", 'j', LODE_OPT_U64, &o->jobs, "N", "threads for digests"},
         {"label", 0, LODE_OPT_TEXT, &o->label, "TEXT",
          "a name that lode info shows"},
+        {"index-only", 0, LODE_OPT_FLAG, &o->checkpoint.headers_only, NULL,
+         "write no weights; their data may be missing"},
         {"force", 'f', LODE_OPT_FLAG, &o->force, NULL,
          "replace OUT if it exists"},
         {"json", 0, LODE_OPT_FLAG, &o->json, NULL,
@@ -238,7 +241,9 @@ free_space(const char *out)
 static bool
 make_plan(struct work *k, struct lode_error *err)
 {
-    struct lode_writer_options wo = {.label = k->opt->label};
+    struct lode_writer_options wo = {
+        .label = k->opt->label,
+        .index_only = k->opt->checkpoint.headers_only};
 
     while (UINT64_C(1) << wo.align_log2 < k->opt->align)
         wo.align_log2++;
@@ -260,6 +265,10 @@ make_plan(struct work *k, struct lode_error *err)
         group.blocks_per_object = cv_blocks_per_object(g);
         cv_summary_add(&k->summary, &group, g->tensors, g->tensor_count);
     }
+    k->needed_bytes =
+        !wo.index_only ? k->file_bytes
+                       : k->index_bytes +
+                             k->summary.parts[CV_PART_FILES].raw_bytes;
     k->free_bytes = free_space(k->opt->out);
     k->memory_bytes = memory_needed(k);
     return true;
@@ -278,10 +287,9 @@ print_plan(const struct work *k)
     printf("  container  %s in %" PRIu32 " blocks, index %s\n",
            lode_format_bytes(k->file_bytes, a, sizeof(a)), k->block_count,
            lode_format_bytes(k->index_bytes, b, sizeof(b)));
-    printf("  drive      %s needed", lode_format_bytes(k->file_bytes, a,
-                                                       sizeof(a)));
-    printf(" at most, %s free\n", lode_format_bytes(k->free_bytes, a,
-                                                    sizeof(a)));
+    printf("  drive      %s needed at most, %s free\n",
+           lode_format_bytes(k->needed_bytes, a, sizeof(a)),
+           lode_format_bytes(k->free_bytes, b, sizeof(b)));
     printf("  memory     %s\n", lode_format_bytes(k->memory_bytes, a,
                                                   sizeof(a)));
     for (const char *line = cv_notes_next(&k->notes, NULL); line != NULL;
@@ -328,12 +336,12 @@ print_json(const struct work *k, bool done, struct lode_error *err)
          set_int(o, "blocks", k->block_count) &&
          set_int(o, "index_bytes", k->index_bytes) &&
          set_int(o, "file_bytes", k->file_bytes) &&
-         set_int(o, "disk_peak_bytes", k->file_bytes) &&
+         set_int(o, "disk_peak_bytes", k->needed_bytes) &&
          set_int(o, "free_bytes", k->free_bytes) &&
          set_int(o, "memory_bytes", k->memory_bytes) &&
          lode_json_set(o, "notes", notes_json(k)) &&
          lode_json_set(o, "done", json_boolean(done));
-    if (ok && done)
+    if (ok && done && !k->opt->checkpoint.headers_only)
         ok = lode_json_set(o, "root", json_string(lode_hex(k->root, hex))) &&
              lode_json_set(o, "seconds", json_real(k->seconds));
     if (!ok) {
@@ -346,12 +354,12 @@ print_json(const struct work *k, bool done, struct lode_error *err)
 static bool
 check_space(const struct work *k, struct lode_error *err)
 {
-    if (k->free_bytes == 0 || k->free_bytes >= k->file_bytes)
+    if (k->free_bytes == 0 || k->free_bytes >= k->needed_bytes)
         return true;
     return lode_fail(err, LODE_E_IO,
                      "%s: not enough space on the drive: %" PRIu64
                      " bytes are needed, %" PRIu64 " are available",
-                     k->opt->out, k->file_bytes, k->free_bytes);
+                     k->opt->out, k->needed_bytes, k->free_bytes);
 }
 
 static bool
@@ -363,6 +371,9 @@ write_container(struct work *k, struct lode_error *err)
 
     if (!lode_writer_begin(k->w, err))
         return false;
+    if (k->opt->checkpoint.headers_only)
+        return cv_pipeline_run_files(k->plan, k->w, err) &&
+               lode_writer_finish(k->w, k->root, err);
     lode_progress_begin(&progress, k->opt->out, k->plan->raw_bytes,
                         k->opt->quiet || k->opt->json);
     ok = cv_pipeline_run(k->plan, k->w, (uint32_t)k->opt->jobs, &progress, err);
@@ -380,6 +391,12 @@ print_result(const struct work *k)
     char a[32];
     char b[32];
 
+    if (k->opt->checkpoint.headers_only) {
+        printf("%s: the index of %s, without weights\n"
+               "Next: lode plan %s --memory SIZE\n", k->opt->out,
+               lode_format_bytes(k->file_bytes, a, sizeof(a)), k->opt->out);
+        return;
+    }
     printf("%s: %s in %.1f s (%s/s), verified\n", k->opt->out,
            lode_format_bytes(k->file_bytes, a, sizeof(a)), k->seconds,
            lode_format_bytes(k->seconds > 0

@@ -69,10 +69,19 @@ static bool
 load_json(struct lode_reader *r, uint32_t kind, const char *name,
           uint64_t max_bytes, json_t **out, struct lode_error *err)
 {
+    int64_t group = lode_reader_find(r, kind, -1, name);
+    struct lode_block first;
     char *text = NULL;
     size_t bytes;
     bool ok;
 
+    if (group < 0 || lode_reader_group(r, (uint32_t)group)
+                             ->blocks_per_object == 0)
+        return true;
+    lode_reader_block(
+        r, lode_reader_group(r, (uint32_t)group)->first_block_index, &first);
+    if (!first.present) /* only the index is here */
+        return true;
     if (!lode_reader_load_file(r, kind, name, max_bytes, &text, &bytes, err))
         return false;
     if (text == NULL)
@@ -261,7 +270,9 @@ print_text(const struct facts *f)
            : f->lossless         ? "all of them can be extracted bit for bit"
                                  : "some tensors were left out");
     printf("  written by %s\n", f->sum->writer);
-    printf("  root       %s\n", lode_hex(f->sum->content_root, hex));
+    printf("  root       %s\n", f->absent_count != 0
+                                     ? "not known, weights are missing"
+                                     : lode_hex(f->sum->content_root, hex));
     printf("  index      %s\n", lode_hex(f->sum->index_digest, hex));
 }
 

@@ -179,8 +179,7 @@ read_block(struct run *r, uint32_t block, struct lode_error *err)
 
     if (lode_cancelled != 0)
         return lode_fail(err, LODE_E_CANCELLED, "cancelled");
-    if (!read_ahead(r, block, err) ||
-        !cv_plan_pieces(r->p, &r->p->blocks[block], &s->pieces, err))
+    if (!cv_plan_pieces(r->p, &r->p->blocks[block], &s->pieces, err))
         return false;
     clear_gaps(s->image, &s->pieces, r->p->blocks[block].raw_bytes);
     piece = (void *)s->pieces.data;
@@ -214,7 +213,7 @@ reader(void *user)
         pthread_mutex_unlock(&r->lock);
         if (!go)
             break;
-        if (!read_block(r, i, &err)) {
+        if (!read_ahead(r, i, &err) || !read_block(r, i, &err)) {
             stop(r, &err);
             break;
         }
@@ -476,31 +475,73 @@ free_slots(struct run *r)
     lode_buf_fini(&r->ahead);
 }
 
-bool
-cv_pipeline_run(const struct cv_plan *p, struct lode_writer *w, uint32_t jobs,
-                struct lode_progress *progress, struct lode_error *err)
+static bool
+begin(const struct cv_plan *p, struct lode_writer *w, struct run **out,
+      struct lode_error *err)
 {
     struct run *r;
     void *memory;
-    bool ok;
 
-    assert(jobs >= 1 && jobs <= CV_JOBS_MAX);
     if (!lode_alloc_array(1, sizeof(*r), "pipeline", &memory, err))
         return false;
     r = memory;
     r->p = p;
     r->w = w;
-    r->progress = progress;
     /* Default attributes: these cannot fail on Linux. */
     (void)pthread_mutex_init(&r->lock, NULL);
     (void)pthread_cond_init(&r->changed, NULL);
+    *out = r;
+    return true;
+}
+
+static void
+end(struct run *r)
+{
+    cv_hashes_free(r->hashes);
+    free_slots(r);
+    (void)pthread_cond_destroy(&r->changed); /* nobody waits any more */
+    (void)pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+bool
+cv_pipeline_run(const struct cv_plan *p, struct lode_writer *w, uint32_t jobs,
+                struct lode_progress *progress, struct lode_error *err)
+{
+    struct run *r;
+    bool ok;
+
+    assert(jobs >= 1 && jobs <= CV_JOBS_MAX);
+    if (!begin(p, w, &r, err))
+        return false;
+    r->progress = progress;
     ok = make_slots(r, err) && cv_hashes_new(p->c, &r->hashes, err) &&
          run_threads(r, jobs, err) && write_origin(r, err) &&
          cv_checkpoint_unchanged(p->c, err);
-    cv_hashes_free(r->hashes);
-    free_slots(r);
-    (void)pthread_cond_destroy(&r->changed);
-    (void)pthread_mutex_destroy(&r->lock);
-    free(r);
+    end(r);
+    return ok;
+}
+
+bool
+cv_pipeline_run_files(const struct cv_plan *p, struct lode_writer *w,
+                      struct lode_error *err)
+{
+    struct run *r;
+    bool ok;
+
+    if (!begin(p, w, &r, err))
+        return false;
+    ok = make_slots(r, err);
+    for (uint32_t i = 0; ok && i < p->block_count; i++) {
+        struct slot *s = slot_of(r, i);
+
+        if (p->groups[p->blocks[i].group].kind != LODE_KIND_META)
+            continue;
+        ok = read_block(r, i, err);
+        if (ok)
+            lode_seal(s->image, p->blocks[i].raw_bytes, &s->seal);
+        ok = ok && write_block(r, i, err);
+    }
+    end(r);
     return ok;
 }

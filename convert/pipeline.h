@@ -27,4 +27,10 @@ bool cv_pipeline_run(const struct cv_plan *p, struct lode_writer *w,
                      uint32_t jobs, struct lode_progress *progress,
                      struct lode_error *err);
 
+/* Write the blocks of files beside the shards and no others, for a container
+ * that is only an index. */
+LODE_MUST_CHECK
+bool cv_pipeline_run_files(const struct cv_plan *p, struct lode_writer *w,
+                           struct lode_error *err);
+
 #endif

@@ -16,6 +16,7 @@
 #include "format/encoding.h"
 
 enum { PREFIX_BYTES = 8 };
+#define DATA_BYTES_MAX (UINT64_C(1) << 60)
 
 /* Names and tensors grow by doubling while the header streams past; names are
  * offsets until the last one is there. */
@@ -243,7 +244,7 @@ check_names(struct cv_shard *s, struct lode_error *err)
 
 /* The data area must be covered exactly, as the reference reader wants it. */
 static bool
-check_coverage(struct cv_shard *s, uint64_t file_bytes, struct lode_error *err)
+check_coverage(struct cv_shard *s, struct lode_error *err)
 {
     uint64_t at = s->data_offset;
 
@@ -268,12 +269,7 @@ check_coverage(struct cv_shard *s, uint64_t file_bytes, struct lode_error *err)
                              t->offset - s->data_offset);
         at += t->raw_bytes;
     }
-    if (at != file_bytes)
-        return lode_fail(err, LODE_E_CORRUPT,
-                         "the tensors end at byte %" PRIu64
-                         ", the file at %" PRIu64
-                         ": it is cut short, or has bytes that no tensor owns",
-                         at, file_bytes);
+    s->end_offset = at;
     return true;
 }
 
@@ -314,9 +310,9 @@ read_prefix(int fd, uint64_t file_bytes, uint64_t *header_bytes,
  * source after that dropped it and tests a leading tab and newline on purpose
  * (safetensors pull request 686).  The header is kept byte by byte, so that
  * extraction gives the same file again. */
-bool
-cv_shard_read(int fd, uint64_t file_bytes, struct cv_shard *out,
-              struct lode_error *err)
+static bool
+read_shard(int fd, uint64_t file_bytes, uint64_t data_bytes,
+           struct cv_shard *out, struct lode_error *err)
 {
     struct cv_shard s;
     struct reading r;
@@ -327,7 +323,7 @@ cv_shard_read(int fd, uint64_t file_bytes, struct cv_shard *out,
         return false;
     s.data_offset = PREFIX_BYTES + s.header_bytes;
     r.data_offset = s.data_offset;
-    r.data_bytes = file_bytes - s.data_offset;
+    r.data_bytes = data_bytes != 0 ? data_bytes : file_bytes - s.data_offset;
     if (!cv_members_walk(fd, PREFIX_BYTES, s.header_bytes, NULL, on_member, &r,
                          err)) {
         lode_buf_fini(&r.names);
@@ -340,12 +336,35 @@ cv_shard_read(int fd, uint64_t file_bytes, struct cv_shard *out,
     for (uint32_t i = 0; i < s.tensor_count; i++)
         s.tensors[i].name = s.names + (uintptr_t)s.tensors[i].name;
     if ((s.tensor_count != 0 && !check_names(&s, err)) ||
-        !check_coverage(&s, file_bytes, err)) {
+        !check_coverage(&s, err)) {
         cv_shard_fini(&s);
         return false;
     }
     *out = s;
     return true;
+}
+
+bool
+cv_shard_read(int fd, uint64_t file_bytes, struct cv_shard *out,
+              struct lode_error *err)
+{
+    if (!read_shard(fd, file_bytes, 0, out, err))
+        return false;
+    if (out->end_offset == file_bytes)
+        return true;
+    lode_fail(err, LODE_E_CORRUPT,
+              "the tensors end at byte %" PRIu64 ", the file at %" PRIu64
+              ": it is cut short, or has bytes that no tensor owns",
+              out->end_offset, file_bytes);
+    cv_shard_fini(out);
+    return false;
+}
+
+bool
+cv_shard_read_header(int fd, uint64_t file_bytes, struct cv_shard *out,
+                     struct lode_error *err)
+{
+    return read_shard(fd, file_bytes, DATA_BYTES_MAX, out, err);
 }
 
 void

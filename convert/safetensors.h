@@ -34,6 +34,7 @@ struct cv_shard {
     uint32_t tensor_count;
     uint64_t header_bytes; /* of the JSON, without the length in front */
     uint64_t data_offset;  /* 8 + header_bytes */
+    uint64_t end_offset;   /* where the last tensor ends */
 };
 
 /* Read and check the header of a file of file_bytes bytes.  On success *out is
@@ -43,6 +44,11 @@ struct cv_shard {
 LODE_MUST_CHECK
 bool cv_shard_read(int fd, uint64_t file_bytes, struct cv_shard *out,
                    struct lode_error *err);
+
+/* The same for a file whose data is not wanted and may be missing. */
+LODE_MUST_CHECK
+bool cv_shard_read_header(int fd, uint64_t file_bytes, struct cv_shard *out,
+                          struct lode_error *err);
 void cv_shard_fini(struct cv_shard *s);
 
 #endif

@@ -69,7 +69,8 @@ enum {
     "\"num_shared_experts\":1,\"first_k_dense_replace\":1," \
     "\"num_attention_heads\":2,\"qk_nope_head_dim\":4,\"qk_rope_head_dim\":2," \
     "\"v_head_dim\":4,\"kv_lora_rank\":4,\"q_lora_rank\":null," \
-    "\"tie_word_embeddings\":false,\"linear_attn_config\":{\"kda_layers\":[1]," \
+    "\"tie_word_embeddings\":false," \
+    "\"linear_attn_config\":{\"kda_layers\":[1]," \
     "\"full_attn_layers\":[2],\"num_heads\":2,\"head_dim\":4," \
     "\"short_conv_kernel_size\":4}}"
 
