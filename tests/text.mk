@@ -38,3 +38,11 @@ tests_fuzz_fuzz_tokenizer_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
 dist_check_SCRIPTS += %reldir%/gen/t_mkckpt.sh
 TESTS += %reldir%/gen/t_mkckpt.sh
 dist_noinst_DATA += %reldir%/gen/check_ckpt.py
+
+# wrap.c and FAULT_WRAP: tests/format.mk.
+check_PROGRAMS += tests/runtime/t_text_fault
+TESTS += tests/runtime/t_text_fault
+tests_runtime_t_text_fault_SOURCES = %reldir%/runtime/t_text_fault.c \
+	%reldir%/runtime/tok_files.h $(WRAP)
+tests_runtime_t_text_fault_LDADD = $(TEXT_LIBS)
+tests_runtime_t_text_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
