@@ -2,6 +2,9 @@ TEST_EXTENSIONS = .sh
 LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 SH_LOG_DRIVER = $(LOG_DRIVER)
 AM_TESTS_ENVIRONMENT = srcdir='$(abs_top_srcdir)'; export srcdir;
+if SANITIZER
+AM_TESTS_ENVIRONMENT += LODE_SANITIZED=1; export LODE_SANITIZED;
+endif
 EXTRA_DIST += tests/tap.h tests/cli/lib.sh
 
 include tests/base.mk
