@@ -6,7 +6,7 @@ FORMAT_TEST_LIBS = libformat.a libbase.a $(XXHASH_LIBS) $(CRYPTO_LIBS) -lm
 FORMAT_TESTS = tests/format/t_layout tests/format/t_digest \
 	tests/format/t_encoding tests/format/t_index_only \
 	tests/format/t_index tests/format/t_reader tests/format/t_verify \
-	tests/format/t_writer
+	tests/format/t_writer tests/format/t_strings
 check_PROGRAMS += $(FORMAT_TESTS)
 TESTS += $(FORMAT_TESTS)
 
@@ -24,6 +24,8 @@ tests_format_t_reader_SOURCES = %reldir%/format/t_reader.c $(PATCH)
 tests_format_t_reader_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_verify_SOURCES = %reldir%/format/t_verify.c $(PATCH)
 tests_format_t_verify_LDADD = $(FORMAT_TEST_LIBS)
+tests_format_t_strings_SOURCES = %reldir%/format/t_strings.c
+tests_format_t_strings_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_writer_SOURCES = %reldir%/format/t_writer.c $(TINY)
 tests_format_t_writer_LDADD = $(FORMAT_TEST_LIBS)
 

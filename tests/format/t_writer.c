@@ -230,6 +230,10 @@ test_wip(void)
     fails_with(begin("a.lode", &err), &err, LODE_E_IO, "a.lode.wip: ",
                "a folder in the way");
     ok(rmdir(tiny_path("a.lode.wip")) == 0, "which is left alone");
+    ok(mkfifo(tiny_path("a.lode.wip"), 0666) == 0, "OUT.wip is a fifo");
+    fails_with(begin("a.lode", &err), &err, LODE_E_IO, "a.lode.wip",
+               "a fifo in the way does not hang");
+    ok(exists("a.lode.wip"), "and is left alone");
 }
 
 /* An OUT that exists is replaced as a whole or not at all. */
