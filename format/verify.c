@@ -102,6 +102,13 @@ piece_of(uint64_t bytes)
 
 /* ---- zeros ---- */
 
+/* At the speed of memcmp(): each byte equals the one before it. */
+static bool
+is_zero(const uint8_t *p, uint64_t bytes)
+{
+    return p[0] == 0 && memcmp(p, p + 1, (size_t)bytes - 1) == 0;
+}
+
 /* Spec 4.1: what belongs to nothing is zero. */
 static void
 check_zero(struct verify *v, uint64_t offset, uint64_t end, const char *where)
@@ -117,7 +124,8 @@ check_zero(struct verify *v, uint64_t offset, uint64_t end, const char *where)
 
         if (!read_piece(v, offset, bytes, where))
             return;
-        for (uint64_t i = 0; i < bytes; i++) {
+        for (uint64_t i = is_zero(v->piece, bytes) ? bytes : 0; i < bytes;
+             i++) {
             if (v->piece[i] == 0)
                 continue;
             if (wrong_count++ == 0) {

@@ -385,6 +385,15 @@ test_many(const struct patch *base)
            "six damaged experts: checksum and digest of each");
     ok(made, "all checks were made");
     patch_free(&p);
+    patch_copy(base, &p);
+    p.data[196608 + 600] = 3;
+    p.data[196608 + 4095] = 4;
+    patch_spill(&p, path);
+    is_str(first_fault(path),
+           "padding after expert 0 of layer 1: byte at 197208 is 0x03, "
+           "expected 0 (2 such bytes)",
+           "padding: the first byte, its value, and how many");
+    patch_free(&p);
 }
 
 /* The index is unreadable, the blocks are checked all the same. */

@@ -8,7 +8,7 @@
  * little-endian numbers, rows and the lengths of config and text, then these
  * and the model.  With flag 1 the 256 byte tokens stand before the model, so
  * that mutants of short inputs get past the check for them. */
-#include <config.h>
+#include "config.h"
 
 #include <assert.h>
 #include <stdlib.h>
