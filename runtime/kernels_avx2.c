@@ -12,7 +12,7 @@ enum {
     WIDTH = 8,
     PARTS = RT_LANES / WIDTH,
     STREAM_ROWS = 1,
-    TILE_ROWS = 2,
+    TILE_ROWS = 3,
     TILE_TOKENS = 4,
 };
 

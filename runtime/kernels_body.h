@@ -32,7 +32,7 @@
 /* What stays in the first-level cache while a group of tokens is multiplied:
  * its prepared columns, the lanes of all sums, and a tile's decoded rows. */
 enum {
-    GROUP_ROWS = 4,
+    GROUP_ROWS = 2 * TILE_ROWS,
     GROUP_TOKENS = 8,
     CHUNK_BLOCKS = 8,
 };
