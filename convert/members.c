@@ -49,6 +49,10 @@ keep(struct walk *w, char c, struct lode_error *err)
                          "JSON member longer than the limit of %d bytes at "
                          "byte %" PRIu64,
                          CV_MEMBER_BYTES_MAX, w->offset);
+    if (w->text.used_bytes < w->text.room_bytes) { /* headers are long */
+        w->text.data[w->text.used_bytes++] = (uint8_t)c;
+        return true;
+    }
     return lode_buf_append(&w->text, &c, 1, err);
 }
 

@@ -16,7 +16,8 @@ dist_check_SCRIPTS += $(CONVERT_CLI_TESTS)
 CONVERT_TEST_LIBS = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
 	$(XXHASH_LIBS) $(CRYPTO_LIBS) -lm
 CONVERT_TESTS = tests/convert/t_safetensors tests/convert/t_checkpoint \
-	tests/convert/t_naming tests/convert/t_plan
+	tests/convert/t_naming tests/convert/t_plan \
+	tests/convert/t_pipeline
 check_PROGRAMS += $(CONVERT_TESTS)
 TESTS += $(CONVERT_TESTS)
 
@@ -27,6 +28,8 @@ tests_convert_t_checkpoint_SOURCES = %reldir%/convert/t_checkpoint.c $(BUILD)
 tests_convert_t_checkpoint_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_naming_SOURCES = %reldir%/convert/t_naming.c $(BUILD)
 tests_convert_t_naming_LDADD = $(CONVERT_TEST_LIBS)
+tests_convert_t_pipeline_SOURCES = %reldir%/convert/t_pipeline.c $(BUILD)
+tests_convert_t_pipeline_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_plan_SOURCES = %reldir%/convert/t_plan.c $(BUILD)
 tests_convert_t_plan_LDADD = $(CONVERT_TEST_LIBS)
 

@@ -58,7 +58,6 @@ like "$tmp/plan" "i64 8 B" "C06: the counter is carried and listed"
 # C07: one name twice.
 fresh k3
 no_index
-cp "$fixtures/kimi-k3-tiny-a/config.json" "$c/config.json"
 change header $s '{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}'
 refused 3 "C07 duplicate tensor name" 'duplicate key: tensor "a"'
 

@@ -6,7 +6,8 @@
 . "${srcdir:-.}/tests/cli/lib.sh"
 . "$srcdir/tests/cli/checkpoint.sh"
 
-for name in fixtures/kimi-k3-tiny-a fixtures/kimi-linear-tiny-a models/k3-demo; do
+for name in fixtures/kimi-k3-tiny-a fixtures/kimi-linear-tiny-a \
+    models/k3-demo; do
     src=$srcdir/tests/$name
     for jobs in 1 2 3; do
         run 0 "$LODE" convert -q --jobs $jobs "$src" "$tmp/$jobs.lode"
@@ -85,6 +86,24 @@ run 2 "$LODE" convert "$c"
 like "$err" "found 1 arguments" "too few arguments"
 run 2 "$LODE" convert --no-such "$c" "$lode"
 like "$err" "unknown option --no-such" "unknown option"
+
+# The index alone: the shards' data may be missing.
+for f in "$c"/*.safetensors; do
+    n=$(od -An -tu8 -N8 "$f" | tr -d ' ')
+    head -c $((n + 8)) "$f" >"$tmp/head" && cp "$tmp/head" "$f"
+done
+rm -f "$lode"
+run 3 "$LODE" convert -q "$c" "$lode"
+run 0 "$LODE" convert --index-only "$c" "$lode"
+like "$out" "Next: lode plan $lode --memory SIZE" "--index-only: what is next"
+run 0 "$LODE" info "$lode"
+like "$out" "362.25 thousand parameters" "--index-only: the model is known"
+like "$out" "blocks are not in this file" "--index-only: info tells"
+run 0 "$LODE" verify "$lode"
+like "$out" "no fault, but" "--index-only: verify tells"
+run 4 "$LODE" extract "$lode" "$tmp/nothing"
+like "$err" "only the index is here" "--index-only: cannot be extracted"
+fresh linear
 
 # A limit on the size of files.
 rm -f "$lode"

@@ -5,7 +5,8 @@
 . "${srcdir:-.}/tests/cli/lib.sh"
 . "$srcdir/tests/cli/checkpoint.sh"
 
-for name in fixtures/kimi-k3-tiny-a fixtures/kimi-linear-tiny-a models/k3-demo; do
+for name in fixtures/kimi-k3-tiny-a fixtures/kimi-linear-tiny-a \
+    models/k3-demo; do
     src=$srcdir/tests/$name
     rm -rf "$tmp/x"
     run 0 "$LODE" convert -q -f "$src" "$lode"
