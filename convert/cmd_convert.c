@@ -369,6 +369,7 @@ write_container(struct work *k, struct lode_error *err)
     uint64_t start = lode_now_ns();
     bool ok;
 
+    lode_cli_catch_signals(); /* from here on there is a file to remove */
     if (!lode_writer_begin(k->w, err))
         return false;
     if (k->opt->checkpoint.headers_only)
@@ -407,12 +408,31 @@ print_result(const struct work *k)
     printf("Next: lode run %s \"...\"\n", k->opt->out);
 }
 
+/* Whatever --force says, a checkpoint is not replaced by its container. */
+static bool
+check_apart(const struct work *k, struct lode_error *err)
+{
+    struct stat out;
+    struct stat in;
+
+    if (stat(k->opt->out, &out) != 0)
+        return true; /* not there yet */
+    for (uint32_t i = 0; i < k->c->source_count; i++)
+        if (fstat(k->c->sources[i].fd, &in) == 0 && in.st_ino == out.st_ino &&
+            in.st_dev == out.st_dev)
+            return lode_fail(err, LODE_E_USAGE,
+                             "%s is a file of the checkpoint itself",
+                             k->opt->out);
+    return true;
+}
+
 static bool
 convert(struct work *k, struct lode_error *err)
 {
     const struct options *o = k->opt;
 
-    if (!open_checkpoint(k, err) || !make_plan(k, err))
+    if (!open_checkpoint(k, err) || !check_apart(k, err) ||
+        !make_plan(k, err))
         return false;
     if (!o->json && !o->quiet)
         print_plan(k);
@@ -441,18 +461,13 @@ cmd_convert(int argc, char **argv)
 
     if (ok && help)
         return 0;
-    if (ok) {
-        lode_cli_catch_signals();
-        ok = convert(&k, &err);
-    }
+    ok = ok && convert(&k, &err);
     lode_writer_free(k.w);
     cv_plan_free(k.plan);
     cv_model_free(k.m);
     cv_checkpoint_close(k.c);
     json_decref(k.config);
     cv_notes_fini(&k.notes);
-    if (ok && fflush(stdout) != 0)
-        ok = lode_fail_errno(&err, "standard output");
     if (ok)
         return 0;
     (void)lode_cli_report("lode convert", &err);

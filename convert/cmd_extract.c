@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "base/checked.h"
 #include "base/cli.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -133,9 +134,13 @@ extract(const struct options *o, struct cv_restore *x, struct lode_error *err)
 
     files = cv_restore_files(x, &count);
     for (uint32_t i = 0; i < count; i++)
-        total += files[i].file_bytes; /* each was compared with its tensors */
+        if (!lode_add(total, files[i].file_bytes, &total))
+            return lode_fail(err, LODE_E_LIMIT,
+                             "%s: its files would have more than 2^64 bytes",
+                             o->file);
     if (!check_folder(o, files, count, total, err))
         return false;
+    lode_cli_catch_signals(); /* from here on there are files to remove */
     lode_progress_begin(&progress, o->folder, total, o->quiet || o->json);
     for (uint32_t i = 0; ok && i < count; i++)
         ok = cv_restore_write(x, i, o->folder, &progress, err);
@@ -172,15 +177,10 @@ cmd_extract(int argc, char **argv)
 
     if (ok && help)
         return 0;
-    if (ok) {
-        lode_cli_catch_signals();
-        ok = lode_reader_open(o.file, &r, &err) &&
-             cv_restore_open(r, &x, &err) && extract(&o, x, &err);
-    }
+    ok = ok && lode_reader_open(o.file, &r, &err) &&
+         cv_restore_open(r, &x, &err) && extract(&o, x, &err);
     cv_restore_close(x);
     lode_reader_close(r);
-    if (ok && fflush(stdout) != 0)
-        ok = lode_fail_errno(&err, "standard output");
     if (ok)
         return 0;
     (void)lode_cli_report("lode extract", &err);

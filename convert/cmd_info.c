@@ -374,8 +374,6 @@ cmd_info(int argc, char **argv)
         print_text(&f);
     if (ok && !o.json && o.blocks)
         print_blocks(&f);
-    if (ok && fflush(stdout) != 0)
-        ok = lode_fail_errno(&err, "standard output");
     json_decref(f.config);
     json_decref(f.provenance);
     lode_reader_close(f.r);

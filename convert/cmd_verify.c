@@ -77,7 +77,7 @@ on_progress(void *user, uint64_t bytes)
     struct report *r = user;
 
     lode_progress_add(&r->progress, bytes);
-    return lode_cancelled == 0;
+    return true;
 }
 
 static bool
@@ -149,16 +149,8 @@ cmd_verify(int argc, char **argv)
 
     if (ok && help)
         return 0;
-    if (ok) {
-        lode_cli_catch_signals();
-        ok = verify(&o, &fault_count, &err);
-    }
-    if (ok && fflush(stdout) != 0)
-        ok = lode_fail_errno(&err, "standard output");
+    ok = ok && verify(&o, &fault_count, &err);
     if (ok)
         return fault_count != 0 ? lode_exit_status(LODE_E_CORRUPT) : 0;
-    (void)lode_cli_report("lode verify", &err);
-    if (lode_cancelled != 0)
-        lode_cli_reraise();
-    return lode_exit_status(err.code);
+    return lode_cli_report("lode verify", &err);
 }

@@ -36,6 +36,17 @@ change prefix model-00001-of-00003.safetensors 0
 run 3 "$LODE" convert -q --force "$c" "$tmp/a.lode"
 check "--force keeps the old file when it fails" grep -q precious "$tmp/a.lode"
 
+# Not over its own source, by whatever name.
+fresh linear
+ln "$c/config.json" "$tmp/hard"
+ln -s "$c/model-00001-of-00003.safetensors" "$tmp/soft"
+for name in "$c/config.json" "$c/model-00001-of-00003.safetensors" \
+    "$tmp/hard" "$tmp/soft"; do
+    run 2 "$LODE" convert --force "$c" "$name"
+    like "$err" "is a file of the checkpoint itself" "C47: refused"
+done
+check "C47: the source is whole" diff -r "$tmp/linear" "$c"
+
 # Bad places.
 fresh linear
 run 2 "$LODE" convert "$c" "$tmp/no/such.lode"

@@ -31,6 +31,16 @@ check "large tensors" diff -r "$tmp/large" "$tmp/y"
 check "-q is quiet" test ! -s "$out"
 rm -rf "$tmp/large" "$tmp/y"
 
+# Files of no byte and of several blocks.
+fresh linear
+: >"$c/empty.txt"
+head -c 40000001 /dev/zero | tr '\0' 'x' >"$c/large.txt"
+run 0 "$LODE" convert -q "$c" "$lode"
+run 0 "$LODE" extract -q "$lode" "$tmp/y"
+check "an empty file and a large one" diff -r "$c" "$tmp/y"
+run 0 "$LODE" verify -q "$lode"
+rm -rf "$tmp/y"
+
 fresh linear
 run 0 "$LODE" convert -q "$c" "$lode"
 run 0 "$LODE" extract --json "$lode" "$tmp/z"

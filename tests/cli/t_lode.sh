@@ -26,6 +26,19 @@ for command in convert info verify extract; do
     like "$err" "found 0 arguments" "$command: no arguments"
 done
 
+# A full output is a failure.
+if [ -w /dev/full ]; then
+    for what in --help --version "convert --help"; do
+        # shellcheck disable=SC2086
+        "$LODE" $what >/dev/full 2>"$err"
+        [ $? -eq 1 ]
+        ok $? "$what on a full drive"
+        like "$err" "standard output cannot be written to" "$what: says so"
+    done
+else
+    skip "full output" "no /dev/full"
+fi
+
 # Beside the program lies lode-run, or it is missed by name.
 mkdir "$tmp/bin"
 cp "$LODE" "$tmp/bin/lode"
