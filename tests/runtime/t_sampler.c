@@ -2,7 +2,7 @@
  *
  * The sampler against a restatement by sorting and libm in float64, draw by
  * draw; frequencies against the softmax; ties, edges and refusals. */
-#include <config.h>
+#include "config.h"
 
 #include <math.h>
 

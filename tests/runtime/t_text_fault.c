@@ -3,7 +3,7 @@
  * The n-th allocation fails, for every n: tokenizer, prompt, sampler and team
  * say so, and nothing is lost (a leak checker sees that).  What promises to
  * allocate nothing does not. */
-#include <config.h>
+#include "config.h"
 
 #include <errno.h>
 
