@@ -171,6 +171,7 @@ static const struct {
      "__metadata__: \"a\": expected a string, found an integer"},
     {"an array", "[]", 0, LODE_E_CORRUPT, "expected '{'"},
     {"text behind the object", "{} x", 0, LODE_E_CORRUPT, "expected the end"},
+    {"a second object", "{}{}", 0, LODE_E_CORRUPT, "expected the end"},
     {"cut JSON", "{\"a\":", 0, LODE_E_CORRUPT, "the object does not end"},
     {"two commas", "{" T("a", "U8", "[1]", "[0,1]") ",,}", 1, LODE_E_CORRUPT,
      "JSON"},
