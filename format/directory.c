@@ -19,24 +19,22 @@ static const struct {
     bool required;
 } known[LODE_SECTION_LAST + 1] = {
     [LODE_SECTION_VOLUMES] = {"VOLUMES", 128, LODE_VOLUMES_MAX, 0, false},
-    [LODE_SECTION_GROUPS] = {"GROUPS", LODE_GROUP_RECORD_BYTES,
-                             LODE_GROUPS_MAX, 0, true},
+    [LODE_SECTION_GROUPS] = {"GROUPS", LODE_GROUP_RECORD_BYTES, LODE_GROUPS_MAX,
+                             0, true},
     [LODE_SECTION_SCHEMAS] = {"SCHEMAS", LODE_SCHEMA_RECORD_BYTES,
                               LODE_SCHEMAS_MAX, 0, true},
     [LODE_SECTION_TENSORS] = {"TENSORS", LODE_TENSOR_RECORD_BYTES,
                               LODE_TENSORS_MAX, 0, true},
-    [LODE_SECTION_STRINGS] = {"STRINGS", 1, (uint32_t)LODE_STRINGS_BYTES_MAX,
-                              0, true},
-    [LODE_SECTION_BLOCKS] = {"BLOCKS", LODE_BLOCK_RECORD_BYTES,
-                             LODE_BLOCKS_MAX, 0, true},
+    [LODE_SECTION_STRINGS] = {"STRINGS", 1, (uint32_t)LODE_STRINGS_BYTES_MAX, 0,
+                              true},
+    [LODE_SECTION_BLOCKS] = {"BLOCKS", LODE_BLOCK_RECORD_BYTES, LODE_BLOCKS_MAX,
+                             0, true},
     [LODE_SECTION_SEGMENTS] = {"SEGMENTS", LODE_SEGMENT_RECORD_BYTES,
                                LODE_BLOCKS_MAX, 0, false},
     [LODE_SECTION_CONTENT_DIGESTS] = {"CONTENT DIGESTS", LODE_DIGEST_BYTES,
-                                      LODE_BLOCKS_MAX, LODE_SECTION_COLD,
-                                      true},
+                                      LODE_BLOCKS_MAX, LODE_SECTION_COLD, true},
     [LODE_SECTION_STORED_DIGESTS] = {"STORED DIGESTS", LODE_DIGEST_BYTES,
-                                     LODE_BLOCKS_MAX, LODE_SECTION_COLD,
-                                     false},
+                                     LODE_BLOCKS_MAX, LODE_SECTION_COLD, false},
 };
 
 const char *
@@ -63,8 +61,8 @@ check_known(const struct lode_section *s, struct lode_error *err)
 
     if (s->count > known[s->type].count_max)
         return lode_fail(err, LODE_E_LIMIT,
-                         "%" PRIu32 " entries, the limit is %" PRIu32,
-                         s->count, known[s->type].count_max);
+                         "%" PRIu32 " entries, the limit is %" PRIu32, s->count,
+                         known[s->type].count_max);
     if (s->record_bytes < bytes ||
         (s->type == LODE_SECTION_STRINGS && s->record_bytes != bytes))
         return lode_fail(err, LODE_E_CORRUPT,
@@ -233,10 +231,9 @@ lode_rules_superblock(const struct lode_superblock *sb, uint64_t file_bytes,
                              : "something was appended");
     if (sb->align_log2 < LODE_ALIGN_LOG2_MIN ||
         sb->align_log2 > LODE_ALIGN_LOG2_MAX)
-        return lode_fail(err, LODE_E_LIMIT,
-                         "alignment 2^%u, the limits are 2^%u and 2^%u",
-                         sb->align_log2, LODE_ALIGN_LOG2_MIN,
-                         LODE_ALIGN_LOG2_MAX);
+        return lode_fail(
+            err, LODE_E_LIMIT, "alignment 2^%u, the limits are 2^%u and 2^%u",
+            sb->align_log2, LODE_ALIGN_LOG2_MIN, LODE_ALIGN_LOG2_MAX);
     align = UINT64_C(1) << sb->align_log2;
     if (sb->file_bytes % align != 0)
         return lode_fail(err, LODE_E_CORRUPT,
@@ -244,8 +241,7 @@ lode_rules_superblock(const struct lode_superblock *sb, uint64_t file_bytes,
                          "alignment %" PRIu64,
                          sb->file_bytes, align);
     if (sb->data_offset % LODE_DATA_ALIGN_BYTES != 0 ||
-        sb->data_offset < LODE_INDEX_OFFSET ||
-        sb->data_offset > sb->file_bytes)
+        sb->data_offset < LODE_INDEX_OFFSET || sb->data_offset > sb->file_bytes)
         return lode_fail(err, LODE_E_CORRUPT,
                          "data offset %" PRIu64 " in a file of %" PRIu64
                          " bytes",

@@ -16,9 +16,9 @@ enum lode_encoding {
     LODE_ENC_F32,
     LODE_ENC_F16,
     LODE_ENC_BF16,
-    LODE_ENC_MXFP4,       /* "mxfp4.e2m1.lo": the nibble plane */
-    LODE_ENC_E8M0_G32,    /* "e8m0.g32": scales, one per 32 columns */
-    LODE_ENC_OPAQUE,      /* a known dtype whose numbers we do not interpret */
+    LODE_ENC_MXFP4,    /* "mxfp4.e2m1.lo": the nibble plane */
+    LODE_ENC_E8M0_G32, /* "e8m0.g32": scales, one per 32 columns */
+    LODE_ENC_OPAQUE,   /* a known dtype whose numbers we do not interpret */
 };
 
 enum lode_encoding lode_encoding_find(const char *name);

@@ -48,8 +48,7 @@ fail_stranger(const uint8_t *head, size_t head_bytes, struct lode_error *err)
                          "container damaged by a transfer in text mode; "
                          "transfer it again as binary");
     if (begins(head, head_bytes, "GGUF", 4))
-        return lode_fail(err, LODE_E_CORRUPT,
-                         "is a GGUF file, no container");
+        return lode_fail(err, LODE_E_CORRUPT, "is a GGUF file, no container");
     if (begins(head, head_bytes, "PK\003\004", 4))
         return lode_fail(err, LODE_E_CORRUPT,
                          "is a zip archive (a PyTorch checkpoint?), no "
@@ -100,8 +99,7 @@ check_reserved(const uint8_t *raw, const struct lode_superblock *sb,
         if (i >= sb->section_count &&
             !is_zero(record, LODE_SECTION_RECORD_BYTES))
             return lode_fail(err, LODE_E_CORRUPT,
-                             "section %" PRIu32 " of %" PRIu32
-                             " is not empty",
+                             "section %" PRIu32 " of %" PRIu32 " is not empty",
                              i, sb->section_count);
     }
     return true;

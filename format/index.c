@@ -97,8 +97,7 @@ decode_tensors(struct lode_index *x, struct lode_error *err)
         return false;
     x->tensors = p;
     for (uint32_t i = 0; i < s->count; i++) {
-        const uint8_t *raw =
-            section_data(x, s) + (uint64_t)i * s->record_bytes;
+        const uint8_t *raw = section_data(x, s) + (uint64_t)i * s->record_bytes;
         struct lode_tensor_record r;
 
         lode_tensor_decode(raw, &r);
@@ -130,8 +129,7 @@ decode_schemas(struct lode_index *x, struct lode_error *err)
     x->schemas = p;
     x->summary.schema_count = s->count;
     for (uint32_t i = 0; i < s->count; i++) {
-        const uint8_t *raw =
-            section_data(x, s) + (uint64_t)i * s->record_bytes;
+        const uint8_t *raw = section_data(x, s) + (uint64_t)i * s->record_bytes;
         struct lode_schema *c = &x->schemas[i];
         const char *name;
 
@@ -140,12 +138,11 @@ decode_schemas(struct lode_index *x, struct lode_error *err)
             !find_text(x, c->name_ref, "name", &name, err))
             return lode_fail_in(err, "schema %" PRIu32, i);
         if (c->first_tensor_index != next || c->tensor_count > tensors_left)
-            return lode_fail(err, LODE_E_CORRUPT,
-                             "schema %" PRIu32 ": %" PRIu32
-                             " tensors from %" PRIu32 ", expected at most %"
-                             PRIu32 " from %" PRIu32,
-                             i, c->tensor_count, c->first_tensor_index,
-                             tensors_left, next);
+            return lode_fail(
+                err, LODE_E_CORRUPT,
+                "schema %" PRIu32 ": %" PRIu32 " tensors from %" PRIu32
+                ", expected at most %" PRIu32 " from %" PRIu32,
+                i, c->tensor_count, c->first_tensor_index, tensors_left, next);
         if (!lode_rules_schema(x->tensors + next, c->tensor_count,
                                c->object_raw_bytes, c->segment_count, err))
             return lode_fail_in(err, "schema %" PRIu32, i);
@@ -164,10 +161,10 @@ static bool
 fail_in_group(const struct lode_group *g, uint32_t index,
               struct lode_error *err)
 {
-    return lode_fail_in(err, "group %" PRIu32 " (kind %" PRIu32
-                        ", layer %" PRId32 ", \"%.80s\")",
-                        index, g->kind, g->layer,
-                        g->name != NULL ? g->name : "");
+    return lode_fail_in(
+        err,
+        "group %" PRIu32 " (kind %" PRIu32 ", layer %" PRId32 ", \"%.80s\")",
+        index, g->kind, g->layer, g->name != NULL ? g->name : "");
 }
 
 /* Spec 5.1 and 5.3. */
@@ -192,15 +189,13 @@ decode_group(struct lode_index *x, uint32_t i, const uint8_t *raw,
                          "first block %" PRIu32 ", expected %" PRIu64,
                          g->first_block_index, *block_count);
     if (g->schema_index >= x->summary.schema_count)
-        return lode_fail(err, LODE_E_CORRUPT,
-                         "schema %" PRIu32 " of %" PRIu32, g->schema_index,
-                         x->summary.schema_count);
+        return lode_fail(err, LODE_E_CORRUPT, "schema %" PRIu32 " of %" PRIu32,
+                         g->schema_index, x->summary.schema_count);
     if (g->object_raw_bytes != x->schemas[g->schema_index].object_raw_bytes)
-        return lode_fail(err, LODE_E_CORRUPT,
-                         "objects of %" PRIu64 " bytes, its schema has %"
-                         PRIu64,
-                         g->object_raw_bytes,
-                         x->schemas[g->schema_index].object_raw_bytes);
+        return lode_fail(
+            err, LODE_E_CORRUPT,
+            "objects of %" PRIu64 " bytes, its schema has %" PRIu64,
+            g->object_raw_bytes, x->schemas[g->schema_index].object_raw_bytes);
     /* At most 2^32 x 2^16: no overflow. */
     *block_count += (uint64_t)g->object_count * g->blocks_per_object;
     if (*block_count > LODE_BLOCKS_MAX)
@@ -257,15 +252,14 @@ check_segments(const struct lode_index *x, const struct lode_block_record *r,
                          r->segment_count, c->segment_count);
     if (!lode_in_range(r->first_segment_index, r->segment_count,
                        x->segment_count))
-        return lode_fail(err, LODE_E_CORRUPT,
-                         "%u segments from %" PRIu32 " of %" PRIu32,
-                         r->segment_count, r->first_segment_index,
-                         x->segment_count);
+        return lode_fail(
+            err, LODE_E_CORRUPT, "%u segments from %" PRIu32 " of %" PRIu32,
+            r->segment_count, r->first_segment_index, x->segment_count);
     for (uint32_t i = 0; i < r->segment_count; i++) {
         uint64_t end = c->object_raw_bytes;
-        uint32_t bytes = lode_load_u32(
-            x->segments + (uint64_t)(r->first_segment_index + i) *
-                              x->segment_record_bytes);
+        uint32_t bytes =
+            lode_load_u32(x->segments + (uint64_t)(r->first_segment_index + i) *
+                                            x->segment_record_bytes);
 
         while (t < c->tensor_count &&
                x->tensors[c->first_tensor_index + t].segment <= i)
@@ -338,13 +332,13 @@ check_extent(const struct lode_index *x, const struct lode_block_record *r,
 
     if (b->stored_bytes == 0 || b->stored_bytes > LODE_BLOCK_BYTES_MAX)
         return lode_fail(err, LODE_E_LIMIT,
-                         "%" PRIu32 " stored bytes, the limits are 1 and %"
-                         PRIu64,
+                         "%" PRIu32
+                         " stored bytes, the limits are 1 and %" PRIu64,
                          b->stored_bytes, LODE_BLOCK_BYTES_MAX);
     if (b->offset % align != 0 || b->offset < x->sb.data_offset)
         return lode_fail(err, LODE_E_CORRUPT,
-                         "offset %" PRIu64
-                         " is no multiple of %" PRIu64 " from %" PRIu64,
+                         "offset %" PRIu64 " is no multiple of %" PRIu64
+                         " from %" PRIu64,
                          b->offset, align, x->sb.data_offset);
     if (!lode_in_range(b->offset, lode_index_padded_bytes(x, b),
                        x->sb.file_bytes))
@@ -425,12 +419,12 @@ check_group_blocks(const struct lode_index *x, uint32_t group_index,
         expected.object_index = i / g->blocks_per_object;
         expected.seq = i % g->blocks_per_object;
         expected.raw_bytes = lode_rules_block_raw_bytes(g, expected.seq);
-        if (!check_block(x, x->blocks + (uint64_t)block_index *
-                                            x->block_record_bytes,
-                         &expected, err))
-            return lode_fail_in(err, "%s",
-                                lode_index_block_name(x, block_index, name,
-                                                      sizeof(name)));
+        if (!check_block(
+                x, x->blocks + (uint64_t)block_index * x->block_record_bytes,
+                &expected, err))
+            return lode_fail_in(
+                err, "%s",
+                lode_index_block_name(x, block_index, name, sizeof(name)));
     }
     return true;
 }
@@ -498,11 +492,10 @@ check_order(const struct lode_index *x, const uint32_t *order,
         if (!r.block.present)
             continue;
         if (r.block.offset < end)
-            return lode_fail(err, LODE_E_CORRUPT,
-                             "%s: overlaps the block that ends at %" PRIu64,
-                             lode_index_block_name(x, block_index, name,
-                                                   sizeof(name)),
-                             end);
+            return lode_fail(
+                err, LODE_E_CORRUPT,
+                "%s: overlaps the block that ends at %" PRIu64,
+                lode_index_block_name(x, block_index, name, sizeof(name)), end);
         end = r.block.offset + lode_index_padded_bytes(x, &r.block);
     }
     return true;
@@ -560,8 +553,8 @@ check_totals(struct lode_index *x, struct lode_error *err)
                          codecs, filters, x->sb.codecs, x->sb.filters);
     if (present_count != x->sb.block_here_count)
         return lode_fail(err, LODE_E_CORRUPT,
-                         "%" PRIu32 " blocks are here, the superblock says %"
-                         PRIu64,
+                         "%" PRIu32
+                         " blocks are here, the superblock says %" PRIu64,
                          present_count, x->sb.block_here_count);
     x->summary.present_count = present_count;
     return true;
@@ -682,8 +675,7 @@ lode_index_decode(const struct lode_superblock *sb, uint8_t *hot,
     fill_summary(x);
     return check_section_hashes(x, err) && decode_strings(x, err) &&
            decode_tensors(x, err) && decode_schemas(x, err) &&
-           decode_groups(x, err) && check_cold(x, err) &&
-           decode_blocks(x, err);
+           decode_groups(x, err) && check_cold(x, err) && decode_blocks(x, err);
 }
 
 void
@@ -700,8 +692,8 @@ void
 lode_index_block(const struct lode_index *x, uint32_t block_index,
                  struct lode_block_record *out)
 {
-    lode_block_decode(
-        x->blocks + (uint64_t)block_index * x->block_record_bytes, out);
+    lode_block_decode(x->blocks + (uint64_t)block_index * x->block_record_bytes,
+                      out);
 }
 
 bool

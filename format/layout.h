@@ -79,8 +79,8 @@ struct lode_superblock {
     uint64_t data_offset;
     uint64_t hot_offset;
     uint64_t hot_bytes;
-    uint64_t block_count;       /* in the model */
-    uint64_t block_here_count;  /* in this file */
+    uint64_t block_count;      /* in the model */
+    uint64_t block_here_count; /* in this file */
     uint64_t raw_bytes;
     uint64_t stored_bytes;
     uint64_t codecs;

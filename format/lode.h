@@ -58,8 +58,8 @@ struct lode_summary {
 struct lode_group {
     const char *name;
     uint64_t object_raw_bytes;
-    uint32_t kind;   /* an enum lode_kind, or >= 0x8000 */
-    int32_t layer;   /* -1: none */
+    uint32_t kind; /* an enum lode_kind, or >= 0x8000 */
+    int32_t layer; /* -1: none */
     uint32_t object_count;
     uint32_t blocks_per_object;
     uint32_t first_block_index;

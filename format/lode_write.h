@@ -30,9 +30,9 @@ struct lode_writer_options {
 
 /* The digests of one block (spec 8). */
 struct lode_seal {
-    uint64_t hash;                       /* XXH3-64, stored bytes */
-    uint8_t content[LODE_DIGEST_BYTES];  /* tree over the decoded block */
-    uint8_t stored[LODE_DIGEST_BYTES];   /* tree over the stored bytes */
+    uint64_t hash;                      /* XXH3-64, stored bytes */
+    uint8_t content[LODE_DIGEST_BYTES]; /* tree over the decoded block */
+    uint8_t stored[LODE_DIGEST_BYTES];  /* tree over the stored bytes */
 };
 
 /* Fails with LODE_E_USAGE when path is not fit to be written (a directory, no
@@ -107,7 +107,7 @@ struct lode_fault {
 
 struct lode_verify_options {
     void (*fault)(void *user, const struct lode_fault *f); /* for each */
-    bool (*progress)(void *user, uint64_t bytes); /* false cancels */
+    bool (*progress)(void *user, uint64_t bytes);          /* false cancels */
     void *user;
     uint32_t *absent_count; /* out: blocks not in this file; may be NULL */
 };

@@ -62,8 +62,9 @@ lode_index_block_name(const struct lode_index *x, uint32_t block_index,
 
     switch (g->kind) {
     case LODE_KIND_EXPERT:
-        (void)snprintf(object, sizeof(object), "expert %" PRIu32
-                       " of layer %" PRId32, object_index, g->layer);
+        (void)snprintf(object, sizeof(object),
+                       "expert %" PRIu32 " of layer %" PRId32, object_index,
+                       g->layer);
         break;
     case LODE_KIND_TRUNK:
         name_object(g, "trunk", object, sizeof(object));
@@ -79,9 +80,9 @@ lode_index_block_name(const struct lode_index *x, uint32_t block_index,
         break;
     }
     if (g->object_count > 1 && g->kind != LODE_KIND_EXPERT)
-        (void)snprintf(out, out_bytes, "%s, object %" PRIu32 ", block %" PRIu32
-                       " of %" PRIu32, object, object_index, seq + 1,
-                       g->blocks_per_object);
+        (void)snprintf(out, out_bytes,
+                       "%s, object %" PRIu32 ", block %" PRIu32 " of %" PRIu32,
+                       object, object_index, seq + 1, g->blocks_per_object);
     else if (g->blocks_per_object > 1)
         (void)snprintf(out, out_bytes, "%s, block %" PRIu32 " of %" PRIu32,
                        object, seq + 1, g->blocks_per_object);

@@ -52,8 +52,7 @@ check_place(const char *path, struct lode_error *err)
                          path, parent);
     else if (access(parent, W_OK | X_OK) != 0)
         good = lode_fail(err, LODE_E_USAGE,
-                         "%s: directory %s cannot be written to", path,
-                         parent);
+                         "%s: directory %s cannot be written to", path, parent);
     free(parent);
     return good;
 }
@@ -254,13 +253,14 @@ bool
 lode_output_commit(struct lode_output *o, struct lode_error *err)
 {
     if (rename(o->wip_path, o->path) != 0)
-        return lode_fail_errno(err, "rename of %s to %s", o->wip_path,
-                               o->path);
+        return lode_fail_errno(err, "rename of %s to %s", o->wip_path, o->path);
     (void)close(o->fd); /* synced before */
     o->fd = -1;
     /* EINVAL: this file system has no sync of folders. */
     if (fsync(o->folder_fd) == 0 || errno == EINVAL)
         return true;
-    return lode_fail_errno(err, "%s is complete, but its folder cannot be "
-                           "synced", o->path);
+    return lode_fail_errno(err,
+                           "%s is complete, but its folder cannot be "
+                           "synced",
+                           o->path);
 }

@@ -13,7 +13,7 @@
 struct lode_output {
     char *path;
     char *wip_path;
-    int fd; /* -1: OUT.wip does not exist, or is no longer ours */
+    int fd;        /* -1: OUT.wip does not exist, or is no longer ours */
     int folder_fd; /* where both lie; open from create on, else -1 */
     bool direct;
 };
@@ -33,9 +33,8 @@ bool lode_output_create(struct lode_output *o, uint64_t needed_bytes,
 
 /* data, offset and bytes are multiples of 4096. */
 LODE_MUST_CHECK
-bool lode_output_write(struct lode_output *o, uint64_t offset,
-                       const void *data, uint64_t bytes,
-                       struct lode_error *err);
+bool lode_output_write(struct lode_output *o, uint64_t offset, const void *data,
+                       uint64_t bytes, struct lode_error *err);
 
 /* To the drive: data alone, or data and everything about the file. */
 LODE_MUST_CHECK

@@ -193,9 +193,9 @@ fail_in_block(const struct lode_reader *r, uint32_t block_index,
 {
     char name[256];
 
-    return lode_fail_in(err, "%s: %s", r->path,
-                        lode_reader_block_name(r, block_index, name,
-                                               sizeof(name)));
+    return lode_fail_in(
+        err, "%s: %s", r->path,
+        lode_reader_block_name(r, block_index, name, sizeof(name)));
 }
 
 /* Spec 7.4. */
@@ -254,8 +254,7 @@ lode_reader_load_object(const struct lode_reader *r, uint32_t group_index,
                         size_t *out_bytes, struct lode_error *err)
 {
     const struct lode_group *g = lode_reader_group(r, group_index);
-    uint32_t first =
-        g->first_block_index + object_index * g->blocks_per_object;
+    uint32_t first = g->first_block_index + object_index * g->blocks_per_object;
     uint64_t at = 0;
     void *p = NULL;
 

@@ -52,9 +52,9 @@ enum lode_role {
     LODE_ROLE_Q_CONV = 60,
     LODE_ROLE_K_CONV = 61,
     LODE_ROLE_V_CONV = 62,
-    LODE_ROLE_DECAY_A = 63, /* f_a_proj */
-    LODE_ROLE_DECAY_B = 64, /* f_b_proj */
-    LODE_ROLE_DECAY_LOG = 65, /* A_log */
+    LODE_ROLE_DECAY_A = 63,    /* f_a_proj */
+    LODE_ROLE_DECAY_B = 64,    /* f_b_proj */
+    LODE_ROLE_DECAY_LOG = 65,  /* A_log */
     LODE_ROLE_DECAY_BIAS = 66, /* dt_bias */
     LODE_ROLE_BETA = 67,       /* b_proj */
     LODE_ROLE_O_NORM = 68,

@@ -38,9 +38,8 @@ lode_rules_text(const char *text, size_t bytes, const char *what,
     const uint8_t *p = (const uint8_t *)text;
 
     if (bytes > LODE_NAME_BYTES_MAX)
-        return lode_fail(err, LODE_E_LIMIT,
-                         "%s of %zu bytes, the limit is %u", what, bytes,
-                         LODE_NAME_BYTES_MAX);
+        return lode_fail(err, LODE_E_LIMIT, "%s of %zu bytes, the limit is %u",
+                         what, bytes, LODE_NAME_BYTES_MAX);
     for (size_t at = 0; at < bytes;) {
         size_t n = utf8_bytes(p + at, bytes - at);
 
@@ -172,8 +171,7 @@ lode_rules_block_raw_bytes(const struct lode_group *g, uint32_t seq)
 {
     if (seq + 1 < g->blocks_per_object)
         return g->block_raw_bytes;
-    return (uint32_t)(g->object_raw_bytes -
-                      (uint64_t)seq * g->block_raw_bytes);
+    return (uint32_t)(g->object_raw_bytes - (uint64_t)seq * g->block_raw_bytes);
 }
 
 int
@@ -222,8 +220,8 @@ is_above(const char *a, const char *b)
 }
 
 bool
-lode_rules_distinct_paths(const struct lode_group *groups,
-                          uint32_t group_count, struct lode_error *err)
+lode_rules_distinct_paths(const struct lode_group *groups, uint32_t group_count,
+                          struct lode_error *err)
 {
     const char **names = NULL;
     uint32_t first = 0;
@@ -293,10 +291,10 @@ check_shape(const struct lode_tensor *t, struct lode_error *err)
         if (!lode_mul(bits, t->dim[i], &bits))
             return lode_fail(err, LODE_E_CORRUPT, "dimensions overflow");
     if (bits % 8 != 0 || bits / 8 != t->raw_bytes)
-        return lode_fail(err, LODE_E_CORRUPT,
-                         "%" PRIu64 " bytes, dimensions and dtype %s give %"
-                         PRIu64 " bits",
-                         t->raw_bytes, t->dtype, bits);
+        return lode_fail(
+            err, LODE_E_CORRUPT,
+            "%" PRIu64 " bytes, dimensions and dtype %s give %" PRIu64 " bits",
+            t->raw_bytes, t->dtype, bits);
     return true;
 }
 
@@ -309,8 +307,7 @@ check_tensor(const struct lode_tensor *t, uint64_t free_from,
                          "name, encoding or dtype is empty");
     if ((t->flags & ~(uint32_t)(LODE_TENSOR_SLICE0 | LODE_TENSOR_SYNTHETIC)) !=
         0)
-        return lode_fail(err, LODE_E_UNSUPPORTED, "flags 0x%" PRIx32,
-                         t->flags);
+        return lode_fail(err, LODE_E_UNSUPPORTED, "flags 0x%" PRIx32, t->flags);
     if (t->raw_offset % 64 != 0)
         return lode_fail(err, LODE_E_CORRUPT,
                          "offset %" PRIu64 " is not a multiple of 64",
@@ -348,11 +345,11 @@ check_segments(const struct lode_tensor *tensors, uint32_t tensor_count,
             continue;
         if (i == 0 || t->segment != segment + 1)
             return lode_fail(err, LODE_E_CORRUPT,
-                             "tensor %s has segment %u after %" PRIu32,
-                             t->name, t->segment, segment);
+                             "tensor %s has segment %u after %" PRIu32, t->name,
+                             t->segment, segment);
         if (t->raw_offset == start || t->raw_offset == object_raw_bytes)
-            return lode_fail(err, LODE_E_CORRUPT, "segment at %" PRIu64
-                             " is empty", t->raw_offset);
+            return lode_fail(err, LODE_E_CORRUPT,
+                             "segment at %" PRIu64 " is empty", t->raw_offset);
         start = t->raw_offset;
         segment++;
     }

@@ -28,8 +28,8 @@ bool lode_rules_superblock(const struct lode_superblock *sb,
                            uint64_t file_bytes, struct lode_error *err);
 
 /* The section of a type, or NULL. */
-const struct lode_section *
-lode_rules_section(const struct lode_superblock *sb, uint32_t type);
+const struct lode_section *lode_rules_section(const struct lode_superblock *sb,
+                                              uint32_t type);
 
 const char *lode_rules_section_name(uint32_t type);
 

@@ -11,9 +11,9 @@
 #include "base/mem.h"
 
 struct lode_strings {
-    struct lode_buf bytes;  /* the section */
-    uint32_t *slots;        /* open addressing; 0 is free */
-    uint32_t slot_count;    /* a power of two, or 0 */
+    struct lode_buf bytes; /* the section */
+    uint32_t *slots;       /* open addressing; 0 is free */
+    uint32_t slot_count;   /* a power of two, or 0 */
     uint32_t text_count;
 };
 

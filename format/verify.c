@@ -74,8 +74,7 @@ stop(struct verify *v, const char *where, const struct lode_error *err)
 /* Read bytes (at most a piece) into v->piece, or say why not.  A file that
  * ends too early is damage, anything else is a check not made. */
 static bool
-read_piece(struct verify *v, uint64_t offset, uint64_t bytes,
-           const char *where)
+read_piece(struct verify *v, uint64_t offset, uint64_t bytes, const char *where)
 {
     struct lode_error err;
 
@@ -267,8 +266,8 @@ check_index_region(struct verify *v)
 
     check_zero(v, LODE_SUPERBLOCK_BYTES, LODE_SLOT_B_OFFSET,
                "gap between superblocks");
-    check_zero(v, LODE_SLOT_B_OFFSET + LODE_SUPERBLOCK_BYTES,
-               LODE_INDEX_OFFSET, "gap behind superblock B");
+    check_zero(v, LODE_SLOT_B_OFFSET + LODE_SUPERBLOCK_BYTES, LODE_INDEX_OFFSET,
+               "gap behind superblock B");
     for (uint32_t i = 0; i < count; i++) {
         check_zero(v, at, sections[i]->offset, "padding of the index");
         check_section(v, sections[i]);
@@ -316,8 +315,8 @@ load_index(struct verify *v)
         stop(v, "index", &err);
         return;
     }
-    if (!lode_file_read(v->fd, v->sb.hot_offset, hot,
-                        (size_t)v->sb.hot_bytes, &err)) {
+    if (!lode_file_read(v->fd, v->sb.hot_offset, hot, (size_t)v->sb.hot_bytes,
+                        &err)) {
         free(hot);
         stop(v, "index", &err);
         return;
@@ -389,8 +388,8 @@ sum_block(struct verify *v, const struct lode_block *b,
         lode_hash_update(&hash, v->piece, (size_t)bytes);
         lode_tree_data(&tree, v->piece, (size_t)bytes);
         if (look_at_gaps &&
-            !check_gaps(v, g, (uint64_t)b->seq * g->block_raw_bytes + at,
-                        bytes, &err)) {
+            !check_gaps(v, g, (uint64_t)b->seq * g->block_raw_bytes + at, bytes,
+                        &err)) {
             report(v, where, "%s", err.text);
             look_at_gaps = false; /* one fault a block is enough */
         }
@@ -398,8 +397,9 @@ sum_block(struct verify *v, const struct lode_block *b,
     }
     lode_tree_end(&tree, digest);
     if (lode_hash_end(&hash) != b->hash)
-        report(v, where, "checksum of %" PRIu32 " bytes at %" PRIu64
-               " does not match", b->stored_bytes, b->offset);
+        report(v, where,
+               "checksum of %" PRIu32 " bytes at %" PRIu64 " does not match",
+               b->stored_bytes, b->offset);
     return true;
 }
 
@@ -416,10 +416,10 @@ check_block(struct verify *v, uint32_t block_index, const char *where)
                    digest))
         return;
     if (v->stored != NULL &&
-        memcmp(digest,
-               digest_at(v, v->stored, LODE_SECTION_STORED_DIGESTS,
-                         block_index),
-               LODE_DIGEST_BYTES) != 0)
+        memcmp(
+            digest,
+            digest_at(v, v->stored, LODE_SECTION_STORED_DIGESTS, block_index),
+            LODE_DIGEST_BYTES) != 0)
         report(v, where, "SHA-256 tree of the stored bytes does not match");
     if (r.block.codec != LODE_CODEC_NONE) {
         lode_fail(&err, LODE_E_UNSUPPORTED,
@@ -529,19 +529,19 @@ check_group(struct verify *v, uint32_t group_index)
     uint8_t found[LODE_DIGEST_BYTES];
     char where[256];
 
-    (void)snprintf(where, sizeof(where), "group \"%.128s\" (kind %" PRIu32
-                   ", layer %" PRId32 ")", g->name, g->kind, g->layer);
-    lode_root_schema(v->index.tensors + c->first_tensor_index,
-                     c->tensor_count, found);
+    (void)snprintf(where, sizeof(where),
+                   "group \"%.128s\" (kind %" PRIu32 ", layer %" PRId32 ")",
+                   g->name, g->kind, g->layer);
+    lode_root_schema(v->index.tensors + c->first_tensor_index, c->tensor_count,
+                     found);
     if (memcmp(found, g->schema_digest, sizeof(found)) != 0)
         report(v, where, "schema digest does not match its schema");
     /* The reader has seen that the root of an incomplete group is zero. */
     if (v->contents == NULL || !lode_index_complete(&v->index, group_index))
         return;
-    lode_root_group(g,
-                    v->contents +
-                        (uint64_t)g->first_block_index * s->record_bytes,
-                    s->record_bytes, found);
+    lode_root_group(
+        g, v->contents + (uint64_t)g->first_block_index * s->record_bytes,
+        s->record_bytes, found);
     if (memcmp(found, g->root, sizeof(found)) != 0)
         report(v, where, "root does not match the content digests");
 }
@@ -558,8 +558,10 @@ check_roots(struct verify *v)
         return; /* unknown */
     lode_root_content(v->index.groups, v->index.summary.group_count, found);
     if (memcmp(found, v->sb.content_root, sizeof(found)) != 0)
-        report(v, "content root", "is %s by the groups, the superblock says "
-               "otherwise", lode_hex(found, hex));
+        report(v, "content root",
+               "is %s by the groups, the superblock says "
+               "otherwise",
+               lode_hex(found, hex));
 }
 
 /* Spec 8.7 and 8.8: needs the directory alone. */

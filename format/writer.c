@@ -127,11 +127,10 @@ find_schema(const struct lode_writer *w, const struct declared_schema *s,
         if (d->hash == s->hash &&
             d->schema.object_raw_bytes == s->schema.object_raw_bytes &&
             d->schema.tensor_count == s->schema.tensor_count &&
-            (bytes == 0 ||
-             memcmp(w->tensor_records.data +
-                        (size_t)d->schema.first_tensor_index *
-                            LODE_TENSOR_RECORD_BYTES,
-                    records, bytes) == 0))
+            (bytes == 0 || memcmp(w->tensor_records.data +
+                                      (size_t)d->schema.first_tensor_index *
+                                          LODE_TENSOR_RECORD_BYTES,
+                                  records, bytes) == 0))
             return i;
     }
     return -1;
@@ -147,12 +146,10 @@ encode_tensors(struct lode_writer *w, const struct lode_tensor *tensors,
         struct lode_tensor_record r = {.tensor = tensors[i]};
         uint8_t raw[LODE_TENSOR_RECORD_BYTES];
 
-        if (!lode_strings_add(&w->strings, tensors[i].name, &r.name_ref,
+        if (!lode_strings_add(&w->strings, tensors[i].name, &r.name_ref, err) ||
+            !lode_strings_add(&w->strings, tensors[i].encoding, &r.encoding_ref,
                               err) ||
-            !lode_strings_add(&w->strings, tensors[i].encoding,
-                              &r.encoding_ref, err) ||
-            !lode_strings_add(&w->strings, tensors[i].dtype, &r.dtype_ref,
-                              err))
+            !lode_strings_add(&w->strings, tensors[i].dtype, &r.dtype_ref, err))
             return lode_fail_in(err, "tensor %" PRIu32, i);
         lode_tensor_encode(&r, raw);
         if (!lode_buf_append(b, raw, sizeof(raw), err))
@@ -170,11 +167,11 @@ add_schema(struct lode_writer *w, const struct declared_schema *s,
     if (w->schema_count == LODE_SCHEMAS_MAX ||
         d.schema.tensor_count > LODE_TENSORS_MAX - w->tensor_count)
         return lode_fail(err, LODE_E_LIMIT,
-                         "more than %u schemas or %u tensors",
-                         LODE_SCHEMAS_MAX, LODE_TENSORS_MAX);
+                         "more than %u schemas or %u tensors", LODE_SCHEMAS_MAX,
+                         LODE_TENSORS_MAX);
     d.schema.first_tensor_index = w->tensor_count;
-    if (!lode_buf_append(&w->tensor_records, records->data,
-                         records->used_bytes, err) ||
+    if (!lode_buf_append(&w->tensor_records, records->data, records->used_bytes,
+                         err) ||
         !lode_buf_append(&w->schemas, &d, sizeof(d), err))
         return false;
     w->schema_count++;
@@ -187,10 +184,9 @@ lode_writer_schema(struct lode_writer *w, const struct lode_tensor *tensors,
                    uint32_t tensor_count, uint64_t object_raw_bytes,
                    uint32_t *schema_index, struct lode_error *err)
 {
-    struct declared_schema s = {
-        .schema = {.object_raw_bytes = object_raw_bytes,
-                   .tensor_count = tensor_count,
-                   .segment_count = 1}};
+    struct declared_schema s = {.schema = {.object_raw_bytes = object_raw_bytes,
+                                           .tensor_count = tensor_count,
+                                           .segment_count = 1}};
     struct lode_buf records = {0};
     int64_t found;
     bool good = false;
@@ -217,8 +213,9 @@ out:
 static bool
 fail_in_group(const struct lode_group *g, struct lode_error *err)
 {
-    return lode_fail_in(err, "group \"%.100s\" (kind %" PRIu32 ", layer %"
-                        PRId32 ")", g->name, g->kind, g->layer);
+    return lode_fail_in(
+        err, "group \"%.100s\" (kind %" PRIu32 ", layer %" PRId32 ")", g->name,
+        g->kind, g->layer);
 }
 
 bool
@@ -247,8 +244,8 @@ lode_writer_group(struct lode_writer *w, uint32_t kind, int32_t layer,
                          " bytes, the limit is %" PRIu64,
                          name, object_raw_bytes, LODE_BLOCK_BYTES_MAX);
     /* One spelling: an object of one block has blocks of its own size. */
-    g->block_raw_bytes = blocks > 1 ? block_raw_bytes
-                                    : (uint32_t)object_raw_bytes;
+    g->block_raw_bytes =
+        blocks > 1 ? block_raw_bytes : (uint32_t)object_raw_bytes;
     g->blocks_per_object = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks;
     if (w->group_count == LODE_GROUPS_MAX)
         return lode_fail(err, LODE_E_LIMIT, "more than %u groups",
@@ -323,8 +320,8 @@ sort_groups(struct lode_writer *w, struct lode_error *err)
 
     if (lode_alloc_array(w->group_count, sizeof(struct declared_group *),
                          "group order", &order, err) &&
-        lode_alloc_array(w->group_count, sizeof(*w->sorted), "groups",
-                         &sorted, err)) {
+        lode_alloc_array(w->group_count, sizeof(*w->sorted), "groups", &sorted,
+                         err)) {
         free(w->sorted);
         w->sorted = sorted;
         good = number_groups(w, order, err);
@@ -370,8 +367,8 @@ place_sections(struct lode_writer *w, struct lode_error *err)
         struct lode_section *s = &w->sb.sections[i];
         bool cold = (plan[i].flags & LODE_SECTION_COLD) != 0;
 
-        at = align_up(at, cold ? LODE_COLD_ALIGN_BYTES
-                               : LODE_SECTION_ALIGN_BYTES);
+        at = align_up(at,
+                      cold ? LODE_COLD_ALIGN_BYTES : LODE_SECTION_ALIGN_BYTES);
         s->type = plan[i].type;
         s->flags = plan[i].flags;
         s->offset = at;
@@ -413,10 +410,10 @@ lode_writer_sizes(struct lode_writer *w, uint64_t *index_bytes,
 
         if (g->blocks_per_object == 0)
             continue;
-        object = (g->blocks_per_object - 1) *
-                     padded_bytes(w, g->block_raw_bytes) +
-                 padded_bytes(w, lode_rules_block_raw_bytes(
-                                     g, g->blocks_per_object - 1));
+        object =
+            (g->blocks_per_object - 1) * padded_bytes(w, g->block_raw_bytes) +
+            padded_bytes(
+                w, lode_rules_block_raw_bytes(g, g->blocks_per_object - 1));
         total += object * g->object_count; /* at most 2^24 x 2^30 */
     }
     *index_bytes = w->sb.data_offset;
@@ -510,8 +507,8 @@ lode_writer_block_raw_bytes(const struct lode_writer *w, uint32_t block_index)
 {
     const struct lode_group *g = &w->sorted[group_of(w, block_index)];
 
-    return lode_rules_block_raw_bytes(
-        g, (block_index - g->first_block_index) % g->blocks_per_object);
+    return lode_rules_block_raw_bytes(g, (block_index - g->first_block_index) %
+                                             g->blocks_per_object);
 }
 
 /* Spec 6.2: what lies between tensors is zero.  Else equal tensors could have
@@ -571,8 +568,8 @@ lode_writer_append(struct lode_writer *w, uint32_t block_index, void *image,
                          "block %" PRIu32 " was written before", block_index);
     if (raw_bytes != lode_writer_block_raw_bytes(w, block_index))
         return lode_fail(err, LODE_E_USAGE,
-                         "block %" PRIu32 " of %" PRIu32
-                         " bytes, %" PRIu32 " were declared",
+                         "block %" PRIu32 " of %" PRIu32 " bytes, %" PRIu32
+                         " were declared",
                          block_index, raw_bytes,
                          lode_writer_block_raw_bytes(w, block_index));
     if (!check_gaps(w, &r.block, image, err)) {
@@ -634,7 +631,8 @@ is_complete(const struct lode_writer *w, const struct lode_group *g)
 
     for (uint32_t k = 0; k < count; k++)
         if (records[(size_t)(g->first_block_index + k) *
-                        LODE_BLOCK_RECORD_BYTES + 47] == 0)
+                        LODE_BLOCK_RECORD_BYTES +
+                    47] == 0)
             return false;
     return true;
 }
@@ -651,10 +649,9 @@ finish_groups(struct lode_writer *w)
         struct lode_group *g = &d->record.group;
 
         if (is_complete(w, g))
-            lode_root_group(g,
-                            contents + (size_t)g->first_block_index *
-                                           LODE_DIGEST_BYTES,
-                            LODE_DIGEST_BYTES, g->root);
+            lode_root_group(
+                g, contents + (size_t)g->first_block_index * LODE_DIGEST_BYTES,
+                LODE_DIGEST_BYTES, g->root);
         w->sorted[d->position] = *g;
         lode_group_encode(&d->record, records + (size_t)d->position *
                                                     LODE_GROUP_RECORD_BYTES);
@@ -706,8 +703,8 @@ write_index(struct lode_writer *w, struct lode_error *err)
     good = lode_output_write(o, LODE_INDEX_OFFSET, w->index, w->index_bytes,
                              err) &&
            lode_output_sync(o, false, err) &&
-           lode_output_write(o, LODE_SLOT_B_OFFSET, slot,
-                             LODE_SUPERBLOCK_BYTES, err) &&
+           lode_output_write(o, LODE_SLOT_B_OFFSET, slot, LODE_SUPERBLOCK_BYTES,
+                             err) &&
            lode_output_write(o, 0, slot, LODE_SUPERBLOCK_BYTES, err) &&
            lode_output_sync(o, true, err);
     lode_free_aligned(slot, LODE_SUPERBLOCK_BYTES);

@@ -102,13 +102,18 @@ test_sizes(void)
     static const struct {
         const char *text;
         uint64_t bytes;
-    } good[] = {{"0", 0}, {"65536", 65536}, {"512M", 512 << 20},
-                {"8G", UINT64_C(8) << 30}, {"8g", UINT64_C(8) << 30},
-                {"8GiB", UINT64_C(8) << 30}, {"8GB", UINT64_C(8) << 30},
-                {"1.5T", UINT64_C(3) << 39}, {".5K", 512}};
-    static const char *const bad[] = {"", "G", "-1", "+1", " 1", "1 G", "1X",
-                                      "1GG", "1Gi", "nan", "inf", "1e30",
-                                      "9000000T"};
+    } good[] = {{"0", 0},
+                {"65536", 65536},
+                {"512M", 512 << 20},
+                {"8G", UINT64_C(8) << 30},
+                {"8g", UINT64_C(8) << 30},
+                {"8GiB", UINT64_C(8) << 30},
+                {"8GB", UINT64_C(8) << 30},
+                {"1.5T", UINT64_C(3) << 39},
+                {".5K", 512}};
+    static const char *const bad[] = {"",    "G",    "-1",      "+1",  " 1",
+                                      "1 G", "1X",   "1GG",     "1Gi", "nan",
+                                      "inf", "1e30", "9000000T"};
     struct lode_error err;
     uint64_t bytes;
 

@@ -58,8 +58,8 @@ test_memory(void)
                                 &p, &err),
                &err, LODE_E_NOMEM, "maps: 4294967296 items of 4294967296",
                "a product that overflows");
-    fails_with(lode_alloc_array(UINT64_MAX / 2 + 1, 1, "maps", &p, &err),
-               &err, LODE_E_NOMEM, "maps: 9223372036854775808 items of 1",
+    fails_with(lode_alloc_array(UINT64_MAX / 2 + 1, 1, "maps", &p, &err), &err,
+               LODE_E_NOMEM, "maps: 9223372036854775808 items of 1",
                "more than there can be");
     fails_with(lode_alloc_aligned(UINT64_MAX, "buffer", &p, &err), &err,
                LODE_E_NOMEM, "buffer: ", "aligned, more than there can be");

@@ -67,8 +67,8 @@ test_slurp(void)
     fails_with(lode_file_slurp(path, 8, &text, &bytes, &err), &err, LODE_E_IO,
                "/none: No such file", "no such file");
     free(path);
-    fails_with(lode_file_slurp(folder, 8, &text, &bytes, &err), &err,
-               LODE_E_IO, ": not a regular file", "a folder");
+    fails_with(lode_file_slurp(folder, 8, &text, &bytes, &err), &err, LODE_E_IO,
+               ": not a regular file", "a folder");
 }
 
 static void

@@ -30,10 +30,10 @@ test_parse(void)
                "something behind it");
     fails_with(parse("", &err), &err, LODE_E_CORRUPT, "JSON: line 1",
                "nothing");
-    fails_with(parse("[\"\\ud800\"]", &err), &err, LODE_E_CORRUPT, "JSON: ",
-               "half a surrogate pair");
-    fails_with(parse("[\"\xff\"]", &err), &err, LODE_E_CORRUPT, "JSON: ",
-               "not UTF-8");
+    fails_with(parse("[\"\\ud800\"]", &err), &err, LODE_E_CORRUPT,
+               "JSON: ", "half a surrogate pair");
+    fails_with(parse("[\"\xff\"]", &err), &err, LODE_E_CORRUPT,
+               "JSON: ", "not UTF-8");
 }
 
 /* depth arrays around nothing */
@@ -70,7 +70,8 @@ test_limits(void)
     free(text);
     ok(parse("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
              "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
-             "[[[[[[[[\\\"[[[[[[\"]", &err),
+             "[[[[[[[[\\\"[[[[[[\"]",
+             &err),
        "brackets in a string do not nest");
     text = malloc(n + 10);
     if (text == NULL)

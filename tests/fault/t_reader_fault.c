@@ -30,8 +30,8 @@ read_all(const char *path, struct lode_error *err)
 
     for (uint32_t i = 0; good && i < count; i++)
         good = lode_reader_load(r, i, image, sizeof(image), err);
-    good = good && lode_reader_load_file(r, LODE_KIND_META, "config.json",
-                                         1000, &text, &bytes, err);
+    good = good && lode_reader_load_file(r, LODE_KIND_META, "config.json", 1000,
+                                         &text, &bytes, err);
     free(text);
     lode_reader_close(r);
     return good;
@@ -147,14 +147,14 @@ static void
 test_allocation(void)
 {
     static const uint64_t values[] = {
-        0x7fffffff, 0xffffffff, 0x10000000, 0xffff, 0x100000, 0xffffff,
-        UINT64_MAX, UINT64_C(1) << 40, UINT64_C(1) << 62};
+        0x7fffffff, 0xffffffff, 0x10000000,        0xffff,           0x100000,
+        0xffffff,   UINT64_MAX, UINT64_C(1) << 40, UINT64_C(1) << 62};
     static const struct {
         uint32_t type;
         uint32_t first;
         uint32_t end;
-    } ranges[] = {{0, 80, 160}, {0, 512, 992}, {2, 0, 48}, {3, 0, 32},
-                  {4, 0, 96},   {6, 0, 48}};
+    } ranges[] = {{0, 80, 160}, {0, 512, 992}, {2, 0, 48},
+                  {3, 0, 32},   {4, 0, 96},    {6, 0, 48}};
     struct tiny_options opt = {0};
     const char *path = tiny_path("big.lode");
     struct patch base;

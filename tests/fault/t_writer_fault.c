@@ -101,8 +101,7 @@ test_fault(size_t f)
         failed = wrap_failed();
         wrap_reset();
         if (done)
-            wrong += failed ||
-                     !is_file("out.lode", whole, whole_bytes);
+            wrong += failed || !is_file("out.lode", whole, whole_bytes);
         else
             wrong += !failed_well(f, &err);
     }

@@ -60,8 +60,7 @@ test_pieces(void)
             lode_digest_update(&sha, data + at, n);
         }
         lode_digest_end(&sha, out);
-        ok(lode_hash_end(&hash) == want &&
-               memcmp(out, whole, sizeof(out)) == 0,
+        ok(lode_hash_end(&hash) == want && memcmp(out, whole, sizeof(out)) == 0,
            "in pieces of %zu bytes", cuts[c]);
     }
 }
@@ -99,10 +98,9 @@ plain_tree(const uint8_t *p, size_t bytes, uint8_t *out)
 static void
 test_tree(void)
 {
-    static const size_t sizes[] = {0,           1,        LEAF - 1,
-                                   LEAF,        LEAF + 1, 2 * LEAF,
-                                   3 * LEAF,    4 * LEAF, 5 * LEAF + 9,
-                                   7 * LEAF + 17};
+    static const size_t sizes[] = {
+        0,        1,        LEAF - 1, LEAF,         LEAF + 1,
+        2 * LEAF, 3 * LEAF, 4 * LEAF, 5 * LEAF + 9, 7 * LEAF + 17};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         uint8_t want[LODE_DIGEST_BYTES];
@@ -133,16 +131,18 @@ test_blocks(void)
          block_bytes *= 2) {
         uint8_t contents[8][LODE_DIGEST_BYTES];
         uint8_t root[LODE_DIGEST_BYTES];
-        struct lode_group g = {.kind = LODE_KIND_TRUNK, .layer = 3,
-                               .object_count = 1, .name = "trunk",
+        struct lode_group g = {.kind = LODE_KIND_TRUNK,
+                               .layer = 3,
+                               .object_count = 1,
+                               .name = "trunk",
                                .object_raw_bytes = DATA_BYTES,
                                .block_raw_bytes = block_bytes};
 
         g.blocks_per_object = (DATA_BYTES - 1) / block_bytes + 1;
         for (uint32_t i = 0; i < g.blocks_per_object; i++) {
             uint32_t at = i * block_bytes;
-            uint32_t n = DATA_BYTES - at < block_bytes ? DATA_BYTES - at
-                                                       : block_bytes;
+            uint32_t n =
+                DATA_BYTES - at < block_bytes ? DATA_BYTES - at : block_bytes;
             struct lode_seal seal;
 
             lode_seal(data + at, n, &seal);
@@ -172,9 +172,13 @@ root_differs(const struct lode_group *a, const struct lode_group *b)
 static void
 test_root(void)
 {
-    struct lode_group g = {.kind = 2, .layer = 1, .object_count = 1,
-                           .name = "a", .object_raw_bytes = 5,
-                           .blocks_per_object = 1, .block_raw_bytes = 5};
+    struct lode_group g = {.kind = 2,
+                           .layer = 1,
+                           .object_count = 1,
+                           .name = "a",
+                           .object_raw_bytes = 5,
+                           .blocks_per_object = 1,
+                           .block_raw_bytes = 5};
     struct lode_group h = g;
     uint8_t none[LODE_DIGEST_BYTES];
     uint8_t out[LODE_DIGEST_BYTES];
@@ -212,8 +216,12 @@ test_root(void)
 static void
 test_schema(void)
 {
-    struct lode_tensor t = {.name = "n", .encoding = "bf16", .dtype = "BF16",
-                            .raw_bytes = 4, .dim = {2}, .dim_count = 1};
+    struct lode_tensor t = {.name = "n",
+                            .encoding = "bf16",
+                            .dtype = "BF16",
+                            .raw_bytes = 4,
+                            .dim = {2},
+                            .dim_count = 1};
     struct lode_tensor u = t;
     uint8_t a[LODE_DIGEST_BYTES];
     uint8_t b[LODE_DIGEST_BYTES];

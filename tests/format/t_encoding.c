@@ -19,24 +19,34 @@ test_names(void)
         const char *encoding;
         uint32_t bits;
     } words[] = {
-        {"F32", "f32", 32},         {"F16", "f16", 16},
-        {"BF16", "bf16", 16},       {"F64", "f64", 64},
-        {"C64", "c64", 64},         {"BOOL", "bool", 8},
-        {"U8", "u8", 8},            {"I8", "i8", 8},
-        {"U16", "u16", 16},         {"I16", "i16", 16},
-        {"U32", "u32", 32},         {"I32", "i32", 32},
-        {"U64", "u64", 64},         {"I64", "i64", 64},
-        {"F8_E4M3", "f8.e4m3", 8},  {"F8_E5M2", "f8.e5m2", 8},
+        {"F32", "f32", 32},
+        {"F16", "f16", 16},
+        {"BF16", "bf16", 16},
+        {"F64", "f64", 64},
+        {"C64", "c64", 64},
+        {"BOOL", "bool", 8},
+        {"U8", "u8", 8},
+        {"I8", "i8", 8},
+        {"U16", "u16", 16},
+        {"I16", "i16", 16},
+        {"U32", "u32", 32},
+        {"I32", "i32", 32},
+        {"U64", "u64", 64},
+        {"I64", "i64", 64},
+        {"F8_E4M3", "f8.e4m3", 8},
+        {"F8_E5M2", "f8.e5m2", 8},
         {"F8_E4M3FNUZ", "f8.e4m3fnuz", 8},
         {"F8_E5M2FNUZ", "f8.e5m2fnuz", 8},
-        {"F8_E8M0", "f8.e8m0", 8},  {"F6_E2M3", "f6.e2m3", 6},
-        {"F6_E3M2", "f6.e3m2", 6},  {"F4", "f4.e2m1", 4},
+        {"F8_E8M0", "f8.e8m0", 8},
+        {"F6_E2M3", "f6.e2m3", 6},
+        {"F6_E3M2", "f6.e3m2", 6},
+        {"F4", "f4.e2m1", 4},
     };
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         ok(lode_dtype_bits(words[i].dtype) == words[i].bits &&
-               strcmp(lode_dtype_encoding(words[i].dtype),
-                      words[i].encoding) == 0 &&
+               strcmp(lode_dtype_encoding(words[i].dtype), words[i].encoding) ==
+                   0 &&
                lode_encoding_find(words[i].encoding) != LODE_ENC_UNKNOWN,
            "dtype %s", words[i].dtype);
     is_u64(lode_dtype_bits("bf16"), 0, "words are compared with case");

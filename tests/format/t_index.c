@@ -86,6 +86,7 @@ run(const struct patch *base, const struct rule *rules, size_t count)
 
 #define RUN(base, rules) run((base), (rules), sizeof(rules) / sizeof(rules[0]))
 
+/* clang-format off */
 static const struct rule superblock_rules[] = {
     {"nothing changed", {SB, 0, 10, 2, 0}, E_OK, ""},
     {"major 2", {SB, 0, 8, 2, 2}, E_U, "format version 2.0"},
@@ -400,6 +401,7 @@ static const struct rule string_rules[] = {
      "section STRINGS at 1: text has a control character at 1"},
     {"DEL", {ST, 0, 2, 1, 0x7f}, E_C, "control character at 1"},
 };
+/* clang-format on */
 
 /* More than one value. */
 struct story {
@@ -424,9 +426,10 @@ tell(const struct patch *base, const struct story *stories, size_t count)
     }
 }
 
-#define TELL(base, stories)                                                   \
+#define TELL(base, stories) \
     tell((base), (stories), sizeof(stories) / sizeof(stories[0]))
 
+/* clang-format off */
 static const struct story stories[] = {
     {"expert of two blocks",
      {{GR, 0, 40, 4, 260}, {GR, 0, 12, 4, 2}}, E_C,
@@ -447,6 +450,7 @@ static const struct story stories[] = {
     {"empty segment",
      {{TE, 10, 15, 1, 1}, {SC, 5, 16, 4, 2}}, E_C, "segment at 128 is empty"},
 };
+/* clang-format on */
 
 /* ---- values that depend on the file ---- */
 
@@ -455,19 +459,25 @@ test_dependent(const struct patch *base)
 {
     uint64_t first = lode_load_u64(patch_record(base, BL, 0));
     struct rule rules[] = {
-        {"overlap", {BL, 1, 0, 8, first}, E_C,
+        {"overlap",
+         {BL, 1, 0, 8, first},
+         E_C,
          "expert 1 of layer 1: overlaps the block that ends at"},
         {"dtype of another encoding",
-         {TE, 6, 8, 4, lode_load_u32(patch_record(base, TE, 7) + 8)}, E_C,
+         {TE, 6, 8, 4, lode_load_u32(patch_record(base, TE, 7) + 8)},
+         E_C,
          "encoding bf16 with dtype F32"},
         {"unknown dtype",
-         {TE, 6, 8, 4, lode_load_u32(patch_record(base, TE, 9) + 8)}, E_C,
+         {TE, 6, 8, 4, lode_load_u32(patch_record(base, TE, 9) + 8)},
+         E_C,
          "encoding bf16 with unknown dtype X9"},
         {"STRINGS' last byte",
-         {ST, 0, patch_section(base, ST).count - 1, 1, 'z'}, E_C,
+         {ST, 0, patch_section(base, ST).count - 1, 1, 'z'},
+         E_C,
          "section STRINGS does not begin and end with NUL"},
         {"two files of one name",
-         {GR, 9, 24, 4, lode_load_u32(patch_record(base, GR, 8) + 24)}, E_C,
+         {GR, 9, 24, 4, lode_load_u32(patch_record(base, GR, 8) + 24)},
+         E_C,
          "does not come after the group before it"},
     };
     struct patch p;
@@ -500,9 +510,12 @@ static void
 compress(struct patch *p, bool digests)
 {
     struct lode_section s = patch_section(p, LODE_SECTION_CONTENT_DIGESTS);
-    struct lode_section segments = {
-        .type = SG, .flags = LODE_SECTION_CRITICAL, .count = 3,
-        .record_bytes = 4, .bytes = 12, .offset = s.offset + s.bytes};
+    struct lode_section segments = {.type = SG,
+                                    .flags = LODE_SECTION_CRITICAL,
+                                    .count = 3,
+                                    .record_bytes = 4,
+                                    .bytes = 12,
+                                    .offset = s.offset + s.bytes};
     uint8_t *b = patch_record(p, BL, 0);
 
     patch_add_section(p, &segments);
@@ -523,6 +536,7 @@ compress(struct patch *p, bool digests)
     b[47] = 1;
 }
 
+/* clang-format off */
 static const struct rule compressed_rules[] = {
     {"compressed", {SB, 0, 10, 2, 0}, E_OK, ""},
     {"listed sizes do not add up", {SG, 0, 0, 4, 99}, E_C,
@@ -561,6 +575,7 @@ static const struct story compressed_stories[] = {
     {"in one segment",
      {{BL, 0, 28, 4, UINT32_MAX}, {BL, 0, 46, 1, 1}}, E_OK, ""},
 };
+/* clang-format on */
 
 static void
 test_compressed(const struct patch *base)
@@ -587,8 +602,7 @@ test_compressed(const struct patch *base)
     must(lode_reader_load(r, 1, image, sizeof(image), &err), &err);
     ok(true, "its neighbour is read");
     lode_reader_close(r);
-    fails_with(lode_verify(path, &opt, &faults, &err), &err,
-               LODE_E_UNSUPPORTED,
+    fails_with(lode_verify(path, &opt, &faults, &err), &err, LODE_E_UNSUPPORTED,
                "expert 0 of layer 1: content not checked: codec 1",
                "verify says what it could not check");
     /* raw again, but for the mask */
@@ -612,9 +626,12 @@ static void
 test_sections(const struct patch *base)
 {
     struct lode_section s = patch_section(base, LODE_SECTION_CONTENT_DIGESTS);
-    struct lode_section extra = {
-        .type = 0x8001, .flags = LODE_SECTION_COLD, .count = 1,
-        .record_bytes = 64, .bytes = 64, .offset = s.offset + s.bytes};
+    struct lode_section extra = {.type = 0x8001,
+                                 .flags = LODE_SECTION_COLD,
+                                 .count = 1,
+                                 .record_bytes = 64,
+                                 .bytes = 64,
+                                 .offset = s.offset + s.bytes};
     struct patch p;
 
     patch_copy(base, &p);
@@ -660,6 +677,7 @@ test_longer(const struct patch *base)
     patch_free(&p);
 }
 
+/* clang-format off */
 static const struct rule absent_rules[] = {
     {"index only", {SB, 0, 10, 2, 0}, E_OK, ""},
     {"without its feature bit", {SB, 0, 16, 8, 0}, E_C,
@@ -681,6 +699,7 @@ static const struct rule absent_rules[] = {
     {"absent with segments", {BL, 0, 46, 1, 1}, E_C, "is absent, with"},
     {"absent with equal digests", {BL, 0, 47, 1, 2}, E_C, "is absent, with"},
 };
+/* clang-format on */
 
 int
 main(void)

@@ -64,16 +64,15 @@ test_reading(const struct lode_reader *part)
     char hex[65];
 
     fails_with(lode_reader_load(part, 1, image, sizeof(image), &err), &err,
-               LODE_E_IO,
-               "expert 1 of layer 1: not in this file (index only)",
+               LODE_E_IO, "expert 1 of layer 1: not in this file (index only)",
                "loading an absent block");
     ok(strstr(err.text, lode_reader_path(part)) == err.text,
        "the message begins with the path");
     fails_with(lode_reader_check(part, 2, image, &err), &err, LODE_E_IO,
                "expert 2 of layer 1: not in this file (index only)",
                "checking an absent block");
-    must(lode_reader_load_file(part, LODE_KIND_META, "config.json", 1000,
-                               &text, &bytes, &err),
+    must(lode_reader_load_file(part, LODE_KIND_META, "config.json", 1000, &text,
+                               &bytes, &err),
          &err);
     is_u64(bytes, 61, "a block that is here is read");
     free(text);
@@ -148,8 +147,7 @@ test_huge(void)
     size_t bytes;
 
     must(lode_writer_new(path, &opt, &w, &err), &err);
-    must(lode_writer_schema(w, NULL, 0, UINT64_C(1) << 30, &schema_index,
-                            &err),
+    must(lode_writer_schema(w, NULL, 0, UINT64_C(1) << 30, &schema_index, &err),
          &err);
     must(lode_writer_group(w, LODE_KIND_EXPERT, 0, "experts", 70000,
                            schema_index, UINT64_C(1) << 30, 0, &handle, &err),
@@ -192,8 +190,8 @@ test_needs_option(void)
     struct lode_error err;
 
     must(tiny_declare(tiny_path("x.lode"), &opt, &w, &err), &err);
-    fails_with(lode_writer_finish(w, NULL, &err), &err, LODE_E_USAGE,
-               "0 of ", "without the option every block must be there");
+    fails_with(lode_writer_finish(w, NULL, &err), &err, LODE_E_USAGE, "0 of ",
+               "without the option every block must be there");
     lode_writer_free(w);
 }
 

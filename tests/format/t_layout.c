@@ -134,8 +134,7 @@ reserved_message(const struct record *t, const uint8_t *raw, uint32_t at)
 static bool
 in_directory_gap(const struct record *t, uint32_t at)
 {
-    return t->record == LODE_RECORD_SUPERBLOCK &&
-           at >= LODE_DIRECTORY_OFFSET &&
+    return t->record == LODE_RECORD_SUPERBLOCK && at >= LODE_DIRECTORY_OFFSET &&
            at < LODE_DIRECTORY_OFFSET + 32 * 80 &&
            (at - LODE_DIRECTORY_OFFSET) % 80 >= 72;
 }
@@ -173,11 +172,11 @@ test_bytes(const struct record *t)
 static void
 test_places(void)
 {
-    struct lode_group_record g = {.group = {.kind = 6, .layer = -1,
-                                            .object_count = 0x01020304}};
-    struct lode_block_record b = {.block = {.offset = 0x1122334455667788,
-                                            .seq = 0xfffe, .codec = 1},
-                                  .flags = 3};
+    struct lode_group_record g = {
+        .group = {.kind = 6, .layer = -1, .object_count = 0x01020304}};
+    struct lode_block_record b = {
+        .block = {.offset = 0x1122334455667788, .seq = 0xfffe, .codec = 1},
+        .flags = 3};
     struct lode_tensor_record t = {
         .tensor = {.role = 0x0201, .dim = {1, 2, 3, 4, 5, 6}}};
     uint8_t raw[128];

@@ -85,9 +85,9 @@ test_names(const struct lode_reader *r)
     char out[64];
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        is_str(lode_reader_block_name(r, names[i].block_index, out,
-                                      sizeof(out)),
-               names[i].name, "name of block %u", names[i].block_index);
+        is_str(
+            lode_reader_block_name(r, names[i].block_index, out, sizeof(out)),
+            names[i].name, "name of block %u", names[i].block_index);
     is_str(lode_reader_block_name(r, 0, out, 9), "expert 0", "cut to fit");
 }
 
@@ -102,8 +102,8 @@ test_tensor_name(void)
     is_str(out, "a.12.b.345.12345.{X", "layer and object in a name");
     must(lode_tensor_name(&t, 12, 345, out, 20, &err), &err);
     ok(true, "just fits");
-    fails_with(lode_tensor_name(&t, 12, 345, out, 19, &err), &err,
-               LODE_E_LIMIT, "is longer than 18 bytes", "one byte too many");
+    fails_with(lode_tensor_name(&t, 12, 345, out, 19, &err), &err, LODE_E_LIMIT,
+               "is longer than 18 bytes", "one byte too many");
     fails_with(lode_tensor_name(&t, -1, 0, out, sizeof(out), &err), &err,
                LODE_E_CORRUPT, "names a layer, its group has none",
                "no layer to put in");
@@ -131,9 +131,9 @@ test_load(const struct lode_reader *r)
                  lode_reader_padded_bytes(r, &b) % 4096 != 0;
     }
     is_u64(wrong, 0, "each block has the content that was written");
-    must(lode_reader_load_object(r, 2, 0, TINY_SPLIT_BYTES, &text, &bytes,
-                                 &err),
-         &err);
+    must(
+        lode_reader_load_object(r, 2, 0, TINY_SPLIT_BYTES, &text, &bytes, &err),
+        &err);
     is_u64(bytes, TINY_SPLIT_BYTES, "an object of three blocks");
     tiny_image(8, want, 1088);
     ok(memcmp(text + (2 << 20), want, 1088) == 0 && text[bytes] == '\0',
@@ -143,8 +143,8 @@ test_load(const struct lode_reader *r)
                                        &bytes, &err),
                &err, LODE_E_LIMIT, "final has 2098240 bytes, the limit is",
                "an object above the caller's limit");
-    must(lode_reader_load_file(r, LODE_KIND_META, "empty.txt", 0, &text,
-                               &bytes, &err),
+    must(lode_reader_load_file(r, LODE_KIND_META, "empty.txt", 0, &text, &bytes,
+                               &err),
          &err);
     ok(bytes == 0 && text != NULL && text[0] == '\0', "an empty file");
     free(text);
@@ -275,8 +275,9 @@ cut(const struct patch *base, uint64_t at, const char *what)
     char name[128];
 
     if (at < 4096)
-        want = at == 0 ? "is empty"
-                       : at < 8 ? "container" : "damaged or cut off";
+        want = at == 0  ? "is empty"
+               : at < 8 ? "container"
+                        : "damaged or cut off";
     snprintf(name, sizeof(name), "cut at %" PRIu64 ", %s", at, what);
     fails_with(open_patch(&p, &err), &err, LODE_E_CORRUPT, want, name);
 }

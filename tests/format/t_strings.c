@@ -50,8 +50,8 @@ test_limit(void)
 
     must(lode_strings_init(&s, &err), &err);
     memset(text, 'x', LODE_NAME_BYTES_MAX);
-    for (uint32_t i = 0; used_bytes + LODE_NAME_BYTES_MAX + 1 <=
-                         LODE_STRINGS_BYTES_MAX; i++) {
+    for (uint32_t i = 0;
+         used_bytes + LODE_NAME_BYTES_MAX + 1 <= LODE_STRINGS_BYTES_MAX; i++) {
         char number[16];
 
         snprintf(number, sizeof(number), "%08u", i);

@@ -257,8 +257,7 @@ test_sums(const struct patch *base)
     p.data[512 + 40] ^= 1;
     patch_seal_directory(&p);
     patch_spill(&p, path);
-    is_str(first_fault(path),
-           "section GROUPS (type 2): SHA-256 does not match",
+    is_str(first_fault(path), "section GROUPS (type 2): SHA-256 does not match",
            "a wrong SHA-256 of a section");
     patch_free(&p);
     patch_copy(base, &p);

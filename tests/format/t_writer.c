@@ -114,10 +114,10 @@ test_blocks(void)
     is_u64(lode_writer_block_raw_bytes(w, 4), TINY_EXPERT_BYTES, "its size");
     tiny_image(4, image, TINY_EXPERT_BYTES);
     lode_seal(image, TINY_EXPERT_BYTES, &seal);
-    fails_with(lode_writer_append(w, 4, image, TINY_EXPERT_BYTES - 1, &seal,
-                                  &err),
-               &err, LODE_E_USAGE, "block 4 of 519 bytes, 520 were declared",
-               "a block of another size");
+    fails_with(
+        lode_writer_append(w, 4, image, TINY_EXPERT_BYTES - 1, &seal, &err),
+        &err, LODE_E_USAGE, "block 4 of 519 bytes, 520 were declared",
+        "a block of another size");
     ((uint8_t *)image)[150] = 1;
     fails_with(lode_writer_append(w, 4, image, TINY_EXPERT_BYTES, &seal, &err),
                &err, LODE_E_CORRUPT,
@@ -128,8 +128,7 @@ test_blocks(void)
            strstr(err.text, "layer 2") != NULL,
        "names group and object: %s", err.text);
     ((uint8_t *)image)[150] = 0;
-    must(lode_writer_append(w, 4, image, TINY_EXPERT_BYTES, &seal, &err),
-         &err);
+    must(lode_writer_append(w, 4, image, TINY_EXPERT_BYTES, &seal, &err), &err);
     fails_with(lode_writer_append(w, 4, image, TINY_EXPERT_BYTES, &seal, &err),
                &err, LODE_E_USAGE, "block 4 was written before", "twice");
     fails_with(lode_writer_finish(w, NULL, &err), &err, LODE_E_USAGE,
@@ -220,15 +219,15 @@ test_wip(void)
     ok(unlink(tiny_path("a.lode.wip")) == 0 &&
            symlink("b.lode", tiny_path("a.lode.wip")) == 0,
        "OUT.wip is a symbolic link");
-    fails_with(begin("a.lode", &err), &err, LODE_E_IO, "a.lode.wip: ",
-               "it is not followed");
+    fails_with(begin("a.lode", &err), &err, LODE_E_IO,
+               "a.lode.wip: ", "it is not followed");
     free(tiny_slurp(tiny_path("b.lode"), &bytes));
     ok(bytes > 131072, "its target is not emptied");
     ok(unlink(tiny_path("a.lode.wip")) == 0 &&
            mkdir(tiny_path("a.lode.wip"), 0777) == 0,
        "OUT.wip is a folder");
-    fails_with(begin("a.lode", &err), &err, LODE_E_IO, "a.lode.wip: ",
-               "a folder in the way");
+    fails_with(begin("a.lode", &err), &err, LODE_E_IO,
+               "a.lode.wip: ", "a folder in the way");
     ok(rmdir(tiny_path("a.lode.wip")) == 0, "which is left alone");
     ok(mkfifo(tiny_path("a.lode.wip"), 0666) == 0, "OUT.wip is a fifo");
     fails_with(begin("a.lode", &err), &err, LODE_E_IO, "a.lode.wip",
@@ -248,8 +247,8 @@ test_replace(void)
 
     tiny_spill(path, (const uint8_t *)"old", 3);
     must(tiny_declare(path, &opt, &w, &err), &err);
-    fails_with(lode_writer_finish(w, NULL, &err), &err, LODE_E_USAGE,
-               "0 of 16", "fails");
+    fails_with(lode_writer_finish(w, NULL, &err), &err, LODE_E_USAGE, "0 of 16",
+               "fails");
     lode_writer_free(w);
     free(tiny_slurp(tiny_path("r.lode"), &bytes));
     is_u64(bytes, 3, "the old file is still there");
@@ -280,8 +279,7 @@ test_room(void)
                "no room for the file");
     ok(setrlimit(RLIMIT_FSIZE, &old) == 0, "restore it");
     must(lode_writer_new(tiny_path("room.lode"), &opt, &w, &err), &err);
-    must(lode_writer_schema(w, NULL, 0, UINT64_C(1) << 30, &schema_index,
-                            &err),
+    must(lode_writer_schema(w, NULL, 0, UINT64_C(1) << 30, &schema_index, &err),
          &err);
     must(lode_writer_group(w, LODE_KIND_EXPERT, 0, "experts", 16000000,
                            schema_index, UINT64_C(1) << 30, 0, &handle, &err),
@@ -290,8 +288,7 @@ test_room(void)
                "the limit is 536870912", "an index above the limit");
     lode_writer_free(w);
     must(lode_writer_new(tiny_path("room.lode"), &opt, &w, &err), &err);
-    must(lode_writer_schema(w, NULL, 0, UINT64_C(1) << 30, &schema_index,
-                            &err),
+    must(lode_writer_schema(w, NULL, 0, UINT64_C(1) << 30, &schema_index, &err),
          &err);
     must(lode_writer_group(w, LODE_KIND_EXPERT, 0, "experts", 4000000,
                            schema_index, UINT64_C(1) << 30, 0, &handle, &err),
@@ -432,8 +429,8 @@ test_counts(void)
     char name[16];
 
     must(lode_writer_new(tiny_path("c.lode"), &opt, &w, &err), &err);
-    must(lode_writer_schema(w, NULL, 0, (UINT64_C(1) << 30) + 1,
-                            &schema_index, &err),
+    must(lode_writer_schema(w, NULL, 0, (UINT64_C(1) << 30) + 1, &schema_index,
+                            &err),
          &err);
     fails_with(lode_writer_group(w, LODE_KIND_TRUNK, 0, "t", 1, schema_index,
                                  (UINT64_C(1) << 30) + 1, 0, &handle, &err),
@@ -443,12 +440,12 @@ test_counts(void)
     must(lode_writer_schema(w, NULL, 0, 1, &schema_index, &err), &err);
     for (uint32_t i = 0; i < LODE_GROUPS_MAX; i++) {
         snprintf(name, sizeof(name), "%u", i);
-        must(lode_writer_group(w, LODE_KIND_META, -1, name, 1, schema_index,
-                               1, 0, &handle, &err),
+        must(lode_writer_group(w, LODE_KIND_META, -1, name, 1, schema_index, 1,
+                               0, &handle, &err),
              &err);
     }
-    fails_with(lode_writer_group(w, LODE_KIND_META, -1, "x", 1, schema_index,
-                                 1, 0, &handle, &err),
+    fails_with(lode_writer_group(w, LODE_KIND_META, -1, "x", 1, schema_index, 1,
+                                 0, &handle, &err),
                &err, LODE_E_LIMIT, "more than 65535 groups",
                "a group too many");
     lode_writer_free(w);
@@ -458,8 +455,12 @@ static void
 test_schemas(void)
 {
     struct lode_writer_options opt = {.align_log2 = 12};
-    struct lode_tensor t = {.name = "t", .encoding = "f32", .dtype = "F32",
-                            .raw_bytes = 8, .dim = {2}, .dim_count = 1};
+    struct lode_tensor t = {.name = "t",
+                            .encoding = "f32",
+                            .dtype = "F32",
+                            .raw_bytes = 8,
+                            .dim = {2},
+                            .dim_count = 1};
     struct lode_tensor u[2];
     struct lode_writer *w;
     struct lode_error err;

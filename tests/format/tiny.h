@@ -13,7 +13,7 @@ struct tiny_options {
     bool split;          /* a trunk of three blocks, the last of them odd */
     bool reverse;        /* append the blocks from the last to the first */
     const char *label;
-    bool index_only;     /* leave all blocks out but those of files */
+    bool index_only; /* leave all blocks out but those of files */
 };
 
 enum {
@@ -25,8 +25,8 @@ enum {
 
 /* Fills opt's container into path; *root may be NULL. */
 LODE_MUST_CHECK
-bool tiny_write(const char *path, const struct tiny_options *opt,
-                uint8_t *root, struct lode_error *err);
+bool tiny_write(const char *path, const struct tiny_options *opt, uint8_t *root,
+                struct lode_error *err);
 
 /* Only steps 1 and 2, for tests of the writer's own checks. */
 LODE_MUST_CHECK

@@ -99,12 +99,12 @@ build(const uint8_t *data, size_t bytes, struct patch *p)
         patch_seal(p);
 }
 
-#define check(condition)                                                      \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);   \
-            abort();                                                          \
-        }                                                                     \
+#define check(condition)                                                    \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                        \
+        }                                                                   \
     } while (0)
 
 static void
@@ -128,8 +128,7 @@ check_groups(const struct lode_reader *r)
 
             check(lode_in_range(t[k].raw_offset, t[k].raw_bytes,
                                 g->object_raw_bytes));
-            if (!lode_tensor_name(&t[k], g->layer, 1, name, sizeof(name),
-                                  &err))
+            if (!lode_tensor_name(&t[k], g->layer, 1, name, sizeof(name), &err))
                 check(err.text[0] != '\0');
         }
     }
@@ -152,8 +151,8 @@ load_blocks(const struct lode_reader *r, uint64_t file_bytes)
         lode_reader_block(r, i, &b);
         lode_reader_block_name(r, i, name, sizeof(name));
         check(name[0] != '\0');
-        check(!b.present || lode_in_range(b.offset, b.stored_bytes,
-                                          file_bytes));
+        check(!b.present ||
+              lode_in_range(b.offset, b.stored_bytes, file_bytes));
         if (!b.present || b.codec != LODE_CODEC_NONE || b.raw_bytes > BLOCK_MAX)
             continue;
         if (!lode_reader_load(r, i, image, sizeof(image), &err)) {

@@ -76,8 +76,7 @@ dump(const uint8_t *data, size_t bytes)
     char path[1024];
     FILE *f;
 
-    snprintf(path, sizeof(path), "%s/seed-%02" PRIu32, dump_folder,
-             seed_count);
+    snprintf(path, sizeof(path), "%s/seed-%02" PRIu32, dump_folder, seed_count);
     f = fopen(path, "wb");
     if (f == NULL || fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0)
         exit(99);
