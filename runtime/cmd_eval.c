@@ -402,7 +402,7 @@ parse(int argc, char **argv, struct eval_options *o, const char **path,
          "print the experts that were chosen"},
         RT_RUN_OPTIONS(&o->common),
         RT_MODEL_OPTIONS(&o->common),
-        {NULL},
+        {.name = NULL},
     };
 
     if (!rt_cmd_parse(argc, argv, table,

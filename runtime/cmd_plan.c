@@ -106,7 +106,7 @@ int
 rt_cmd_plan(int argc, char **argv)
 {
     struct rt_common c = {0};
-    const struct lode_opt table[] = {RT_MODEL_OPTIONS(&c), {NULL}};
+    const struct lode_opt table[] = {RT_MODEL_OPTIONS(&c), {.name = NULL}};
     struct rt_budget_options opt = {0};
     struct rt_model *m = NULL;
     const char *path = NULL;

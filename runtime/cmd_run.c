@@ -451,7 +451,7 @@ parse(int argc, char **argv, struct run_options *o, const char **path,
          "go on after stop tokens"},
         RT_RUN_OPTIONS(&o->common),
         RT_MODEL_OPTIONS(&o->common),
-        {NULL},
+        {.name = NULL},
     };
 
     return rt_cmd_parse(argc, argv, table,

@@ -5,7 +5,7 @@ AM_TESTS_ENVIRONMENT = srcdir='$(abs_top_srcdir)'; export srcdir;
 if SANITIZER
 AM_TESTS_ENVIRONMENT += LODE_SANITIZED=1; export LODE_SANITIZED;
 endif
-EXTRA_DIST += tests/tap.h tests/cli/lib.sh
+EXTRA_DIST += tests/tap.h tests/cli/lib.sh tests/threads.txt
 
 include tests/base.mk
 include tests/format.mk

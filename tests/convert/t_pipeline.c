@@ -25,7 +25,8 @@ static uint64_t state = 1;
 static uint32_t
 next(uint32_t below)
 {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    state = state * UINT64_C(6364136223846793005) +
+            UINT64_C(1442695040888963407);
     return (uint32_t)(state >> 33) % below;
 }
 

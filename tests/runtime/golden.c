@@ -43,8 +43,8 @@ load_json(const char *path)
 {
     struct lode_error err;
     size_t bytes;
-    json_t *root;
-    char *text;
+    json_t *root = NULL;
+    char *text = NULL;
 
     if (!lode_file_slurp(path, 64 << 20, &text, &bytes, &err) ||
         !lode_json_parse(text, bytes, &root, &err))
@@ -262,7 +262,7 @@ check_facts(struct subject *s, const char *path)
     unsigned lines = 0;
     char *save = NULL;
     size_t bytes;
-    char *text;
+    char *text = NULL;
 
     if (!lode_file_slurp(path, 1 << 20, &text, &bytes, &err))
         give_up(&err);

@@ -26,7 +26,7 @@ options(void)
     struct rt_engine_options o;
 
     memset(&o, 0, sizeof(o));
-    o.memory_bytes = UINT64_C(64) << 20;
+    o.memory_bytes = UINT64_C(512) << 20;
     o.context_tokens = CONTEXT;
     o.chunk_tokens = CHUNK;
     o.compute_threads = 2;

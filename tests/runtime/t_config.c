@@ -17,8 +17,8 @@ load(const char *name)
     struct lode_error err;
     char path[4096];
     size_t bytes;
-    char *text;
-    json_t *root;
+    char *text = NULL;
+    json_t *root = NULL;
 
     (void)snprintf(path, sizeof(path), "%s/tests/fixtures/%s/config.json",
                    srcdir != NULL ? srcdir : ".", name);
