@@ -16,8 +16,8 @@ static _Atomic uint64_t fail_at[WRAP_CALL_COUNT]; /* 0: none */
 static _Atomic uint64_t largest_bytes;
 static _Atomic uint64_t total_bytes;
 static atomic_bool failed;
-static int fail_errno;
-static size_t short_bytes;
+static atomic_int fail_errno;
+static atomic_size_t short_bytes;
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
@@ -165,7 +165,9 @@ __wrap_open(const char *path, int flags, ...)
 static size_t
 shorten(size_t bytes)
 {
-    return short_bytes != 0 && bytes > short_bytes ? short_bytes : bytes;
+    size_t most = short_bytes; /* once: a reset may come in between */
+
+    return most != 0 && bytes > most ? most : bytes;
 }
 
 ssize_t

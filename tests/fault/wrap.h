@@ -4,7 +4,8 @@
  * test carries no hooks.  For any test program: add wrap.c to its sources and
  * $(FAULT_WRAP) to its LDFLAGS (tests/format.mk).  Only calls from objects
  * that are linked statically are seen, not those within shared libraries.
- * Threads may call; a test changes settings while it is alone. */
+ * Threads may call, also while settings change: a reader thread may still
+ * be at work when its engine has already failed. */
 
 #ifndef LODE_TESTS_FAULT_WRAP_H
 #define LODE_TESTS_FAULT_WRAP_H
