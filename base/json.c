@@ -206,3 +206,21 @@ lode_json_push(json_t *array, json_t *value)
 {
     return json_array_append_new(array, value) == 0;
 }
+
+bool
+lode_json_optional_u64(const json_t *obj, const char *key, uint64_t min,
+                       uint64_t max, uint64_t otherwise, uint64_t *out,
+                       struct lode_error *err)
+{
+    *out = otherwise;
+    return lode_json_absent(obj, key) ||
+           lode_json_u64(obj, key, min, max, out, err);
+}
+
+bool
+lode_json_optional_bool(const json_t *obj, const char *key, bool *out,
+                        struct lode_error *err)
+{
+    *out = false;
+    return lode_json_absent(obj, key) || lode_json_bool(obj, key, out, err);
+}

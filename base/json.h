@@ -61,6 +61,16 @@ LODE_MUST_CHECK
 bool lode_json_string(const json_t *obj, const char *key, const char **out,
                       struct lode_error *err);
 
+/* The same for members that may be absent or null: then *out is otherwise, or
+ * false. */
+LODE_MUST_CHECK
+bool lode_json_optional_u64(const json_t *obj, const char *key, uint64_t min,
+                            uint64_t max, uint64_t otherwise, uint64_t *out,
+                            struct lode_error *err);
+LODE_MUST_CHECK
+bool lode_json_optional_bool(const json_t *obj, const char *key, bool *out,
+                             struct lode_error *err);
+
 /* Is the key absent or null? */
 bool lode_json_absent(const json_t *obj, const char *key);
 

@@ -137,25 +137,6 @@ static const struct cv_rule rules[] = {
 #undef H
 #undef P
 
-/* A key that may be absent or null. */
-static bool
-optional_u64(const json_t *config, const char *key, uint64_t max,
-             uint64_t otherwise, uint64_t *out, struct lode_error *err)
-{
-    *out = otherwise;
-    return lode_json_absent(config, key) ||
-           lode_json_u64(config, key, 1, max, out, err);
-}
-
-static bool
-optional_bool(const json_t *config, const char *key, bool *out,
-              struct lode_error *err)
-{
-    *out = false;
-    return lode_json_absent(config, key) ||
-           lode_json_bool(config, key, out, err);
-}
-
 enum { WIDTH_MAX = 1 << 20, HEADS_MAX = 1 << 14, ROWS_MAX = 1 << 24 };
 
 static bool
@@ -167,16 +148,17 @@ configure_moe(struct cv_model *m, const json_t *c, struct lode_error *err)
     uint64_t *d = m->dim;
     bool norm;
 
-    if (!optional_u64(c, "num_experts", CV_EXPERTS_MAX, 0, &experts, err))
+    if (!lode_json_optional_u64(c, "num_experts", 1, CV_EXPERTS_MAX, 0,
+                                &experts, err))
         return false;
     if (experts == 0)
         return true;
     if (!lode_json_u64(c, "num_experts_per_token", 1, experts, &chosen, err) ||
         !lode_json_u64(c, "moe_intermediate_size", 1, WIDTH_MAX,
                        &d[CV_DIM_EXPERT], err) ||
-        !optional_u64(c, "routed_expert_hidden_size", WIDTH_MAX,
+        !lode_json_optional_u64(c, "routed_expert_hidden_size", 1, WIDTH_MAX,
                       d[CV_DIM_HIDDEN], &d[CV_DIM_LATENT], err) ||
-        !optional_bool(c, "latent_moe_use_norm", &norm, err))
+        !lode_json_optional_bool(c, "latent_moe_use_norm", &norm, err))
         return false;
     if (!lode_json_absent(c, "num_shared_experts") &&
         !lode_json_u64(c, "num_shared_experts", 0, 64, &shared, err))
@@ -207,8 +189,8 @@ configure_mla(struct cv_model *m, const json_t *c, struct lode_error *err)
         !lode_json_u64(c, "v_head_dim", 1, WIDTH_MAX, &value, err) ||
         !lode_json_u64(c, "kv_lora_rank", 1, WIDTH_MAX, &d[CV_DIM_KV_LATENT],
                        err) ||
-        !optional_u64(c, "q_lora_rank", WIDTH_MAX, 0, &d[CV_DIM_Q_LATENT],
-                      err))
+        !lode_json_optional_u64(c, "q_lora_rank", 1, WIDTH_MAX, 0,
+                                &d[CV_DIM_Q_LATENT], err))
         return false;
     /* Heads times widths stay below 2^35. */
     d[CV_DIM_Q] = heads * (nope + rope);
@@ -269,7 +251,7 @@ configure_kda(struct cv_model *m, const json_t *c, uint32_t *gate,
                        err) ||
         !lode_json_u64(lists, "short_conv_kernel_size", 1, 64,
                        &d[CV_DIM_TAPS], err) ||
-        !optional_bool(lists, "use_full_rank_gate", &full, err) ||
+        !lode_json_optional_bool(lists, "use_full_rank_gate", &full, err) ||
         !mark_layers(m, lists, "kda_layers", KDA, err) ||
         !mark_layers(m, lists, "full_attn_layers", MLA, err))
         return false;
@@ -289,8 +271,9 @@ configure_layers(struct cv_model *m, const json_t *c, uint32_t kda_gate,
     if ((!lode_json_absent(c, "first_k_dense_replace") &&
          !lode_json_u64(c, "first_k_dense_replace", 0, CV_LAYERS_MAX,
                         &first_moe, err)) ||
-        !optional_u64(c, "moe_layer_freq", CV_LAYERS_MAX, 1, &every, err) ||
-        !optional_bool(c, "mla_use_output_gate", &mla_gate, err))
+        !lode_json_optional_u64(c, "moe_layer_freq", 1, CV_LAYERS_MAX, 1,
+                                &every, err) ||
+        !lode_json_optional_bool(c, "mla_use_output_gate", &mla_gate, err))
         return false;
     for (uint32_t i = 0; i < m->layer_count; i++) {
         uint32_t *s = &m->switches[i];
@@ -324,10 +307,10 @@ configure(struct cv_model *m, const json_t *c, struct lode_error *err)
                        err) ||
         !lode_json_u64(c, "vocab_size", 1, ROWS_MAX, &d[CV_DIM_VOCABULARY],
                        err) ||
-        !optional_u64(c, "intermediate_size", WIDTH_MAX, 0, &d[CV_DIM_DENSE],
-                      err) ||
-        !optional_u64(c, "attn_res_block_size", CV_LAYERS_MAX, 0, &period,
-                      err))
+        !lode_json_optional_u64(c, "intermediate_size", 1, WIDTH_MAX, 0,
+                                &d[CV_DIM_DENSE], err) ||
+        !lode_json_optional_u64(c, "attn_res_block_size", 1, CV_LAYERS_MAX, 0,
+                                &period, err))
         return false;
     m->model_switches |= period != 0 ? MIX : 0;
     return configure_moe(m, c, err) && configure_mla(m, c, err) &&

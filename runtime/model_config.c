@@ -28,15 +28,12 @@ static bool
 maybe(const json_t *o, const char *key, uint64_t max, uint32_t fallback,
       uint32_t *out, struct lode_error *err)
 {
-    *out = fallback;
-    return lode_json_absent(o, key) || need(o, key, 0, max, out, err);
-}
+    uint64_t value;
 
-static bool
-flag(const json_t *o, const char *key, bool *out, struct lode_error *err)
-{
-    *out = false;
-    return lode_json_absent(o, key) || lode_json_bool(o, key, out, err);
+    if (!lode_json_optional_u64(o, key, 0, max, fallback, &value, err))
+        return false;
+    *out = (uint32_t)value;
+    return true;
 }
 
 static bool
@@ -160,7 +157,8 @@ parse_kda(const json_t *o, struct rt_config *c, struct lode_error *err)
         !need(linear, "num_heads", 1, COUNT_MAX, &c->kda_heads, err) ||
         !need(linear, "head_dim", 1, COUNT_MAX, &c->kda_width, err) ||
         !need(linear, "short_conv_kernel_size", 1, 16, &c->conv_taps, err) ||
-        !flag(linear, "use_full_rank_gate", &c->full_rank_gate, err) ||
+        !lode_json_optional_bool(linear, "use_full_rank_gate",
+                                 &c->full_rank_gate, err) ||
         !number(linear, "gate_lower_bound", 0, &c->decay_bound, err))
         return false;
     c->decay_bounded = !lode_json_absent(linear, "gate_lower_bound");
@@ -178,8 +176,8 @@ parse_mla(const json_t *o, struct rt_config *c, struct lode_error *err)
 {
     bool nope;
 
-    if (!flag(o, "mla_use_nope", &nope, err) ||
-        !flag(o, "mla_use_output_gate", &c->mla_gate, err) ||
+    if (!lode_json_optional_bool(o, "mla_use_nope", &nope, err) ||
+        !lode_json_optional_bool(o, "mla_use_output_gate", &c->mla_gate, err) ||
         !need(o, "num_attention_heads", 1, COUNT_MAX, &c->mla_heads, err) ||
         !maybe(o, "q_lora_rank", WIDTH_MAX, 0, &c->q_latent_width, err) ||
         !need(o, "kv_lora_rank", 1, WIDTH_MAX, &c->kv_latent_width, err) ||
@@ -208,7 +206,7 @@ parse_router(const json_t *o, struct rt_config *c, struct lode_error *err)
                          "\"moe_router_activation_func\": \"%.40s\" is not "
                          "known (sigmoid, softmax)",
                          function);
-    if (!flag(o, "moe_renormalize", &c->renormalise, err) ||
+    if (!lode_json_optional_bool(o, "moe_renormalize", &c->renormalise, err) ||
         !number(o, "routed_scaling_factor", 1.0, &c->routed_scale, err) ||
         !maybe(o, "num_expert_group", RT_GROUPS_MAX, 1, &c->group_count, err) ||
         !maybe(o, "topk_group", COUNT_MAX, 1, &c->group_chosen_count, err))
@@ -250,7 +248,8 @@ parse_moe(const json_t *o, struct rt_config *c, struct lode_error *err)
         !maybe(o, "num_shared_experts", 1024, 0, &shared, err) ||
         !maybe(o, "routed_expert_hidden_size", WIDTH_MAX, 0, &c->latent_width,
                err) ||
-        !flag(o, "latent_moe_use_norm", &c->latent_norm, err))
+        !lode_json_optional_bool(o, "latent_moe_use_norm", &c->latent_norm,
+                                 err))
         return false;
     c->shared_width = shared * c->expert_width; /* at most 2^30 */
     c->latent = c->latent_width != 0;
@@ -287,11 +286,11 @@ static bool
 parse_text(const json_t *o, struct rt_config *c, struct lode_error *err)
 {
     if (!need(o, "hidden_size", 1, WIDTH_MAX, &c->hidden_width, err) ||
-        !need(o, "num_hidden_layers", 1, RT_LAYERS_MAX, &c->layer_count,
-              err) ||
+        !need(o, "num_hidden_layers", 1, RT_LAYERS_MAX, &c->layer_count, err) ||
         !need(o, "vocab_size", 1, VOCAB_MAX, &c->vocab_rows, err) ||
         !number(o, "rms_norm_eps", 1e-6, &c->norm_eps, err) ||
-        !flag(o, "tie_word_embeddings", &c->tied_head, err) ||
+        !lode_json_optional_bool(o, "tie_word_embeddings", &c->tied_head,
+                                 err) ||
         !maybe(o, "attn_res_block_size", RT_LAYERS_MAX, 0, &c->mix_period,
                err) ||
         !parse_activation(o, c, err) || !parse_moe(o, c, err) ||
