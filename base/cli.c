@@ -241,6 +241,17 @@ lode_cli_report(const char *program, const struct lode_error *err)
     return lode_exit_status(err->code);
 }
 
+int
+lode_cli_flushed(const char *program, int status)
+{
+    bool failed = fflush(stdout) != 0 || ferror(stdout) != 0;
+
+    if (!failed || status != 0)
+        return status;
+    fprintf(stderr, "%s: standard output cannot be written to\n", program);
+    return 1;
+}
+
 void
 lode_progress_begin(struct lode_progress *p, const char *what,
                     uint64_t total_bytes, bool quiet)

@@ -57,6 +57,11 @@ const char *lode_format_bytes(uint64_t bytes, char *out, size_t out_bytes);
 /* "program: text" to stderr; returns lode_exit_status(err->code). */
 int lode_cli_report(const char *program, const struct lode_error *err);
 
+/* For the end of main: status, or 1 with a message when it is 0 and the
+ * standard output cannot be written to.  A command whose output did not arrive
+ * has not succeeded. */
+int lode_cli_flushed(const char *program, int status);
+
 /* One line on stderr, redrawn at most five times a second, when stderr is a
  * terminal and quiet is false: what, bytes, percent, rate, time left. */
 struct lode_progress {

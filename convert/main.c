@@ -167,17 +167,6 @@ exec_runtime(int argc, char **argv)
     return 1;
 }
 
-/* A command whose output did not arrive has not succeeded. */
-static int
-flushed(int status)
-{
-    if ((fflush(stdout) != 0 || ferror(stdout) != 0) && status == 0) {
-        fputs("lode: standard output cannot be written to\n", stderr);
-        return 1;
-    }
-    return status;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -190,15 +179,15 @@ main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_usage(stdout);
-        return flushed(0);
+        return lode_cli_flushed("lode", 0);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts(PACKAGE_STRING);
-        return flushed(0);
+        return lode_cli_flushed("lode", 0);
     }
     c = find(commands, argv[1]);
     if (c != NULL)
-        return flushed(c->run(argc - 1, argv + 1));
+        return lode_cli_flushed("lode", c->run(argc - 1, argv + 1));
     if (find(run_commands, argv[1]) != NULL)
         return exec_runtime(argc, argv);
     return unknown_command(argv[1]);

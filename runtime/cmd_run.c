@@ -402,6 +402,8 @@ print_result(struct run *r, struct lode_error *err)
 
     if (!r->opt.common.json) {
         putchar('\n');
+        if (fflush(stdout) != 0) /* the text comes before the report */
+            return lode_fail_errno(err, "output");
         if (!r->opt.common.quiet)
             print_report(r);
         return true;

@@ -34,15 +34,15 @@ main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0) {
         usage(stdout);
-        return 0;
+        return lode_cli_flushed(RT_PROGRAM, 0);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts(RT_PROGRAM " " PACKAGE_VERSION);
-        return 0;
+        return lode_cli_flushed(RT_PROGRAM, 0);
     }
     for (const struct lode_command *c = commands; c->name != NULL; c++)
         if (strcmp(c->name, argv[1]) == 0)
-            return c->run(argc - 1, argv + 1);
+            return lode_cli_flushed(RT_PROGRAM, c->run(argc - 1, argv + 1));
     fprintf(stderr, RT_PROGRAM ": no command \"%s\"; it has run, eval, plan\n",
             argv[1]);
     return lode_exit_status(LODE_E_USAGE);

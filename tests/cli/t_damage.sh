@@ -62,4 +62,17 @@ like "$err" "none.lode" "no such file: named"
 head -c 5000 "$good" >"$bad"
 run 3 "$LODE" run "$bad" --ids 1
 like "$err" "bad.lode" "cut short: named"
+
+# Output that does not arrive is no success.
+if [ -c /dev/full ]; then
+    for command in "eval $good --ids 1,2 --json" "plan $good --memory 1G" \
+        "run $good --ids 1,2 -n 2" "run $good --ids 1,2 -n 2 --json"; do
+        # shellcheck disable=SC2086 # words
+        "$LODE" $command >/dev/full 2>"$err"
+        [ $? -eq 1 ] && grep -q "output" "$err"
+        ok $? "a full drive: ${command%% *} fails and says so"
+    done
+else
+    skip "output that does not arrive" "no /dev/full"
+fi
 done_testing
