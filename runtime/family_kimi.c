@@ -77,14 +77,21 @@ mix_rows(void *user, size_t begin, size_t end, unsigned thread)
         mix_row(user, t);
 }
 
+/* Where a layer stands in the attention residuals. */
+struct place {
+    uint32_t layer;
+    uint32_t tokens;
+    uint32_t entries; /* of the bank */
+};
+
 /* Mix bank and stream into out with the vector of these two roles. */
 static bool
-mix(struct rt_engine *e, const struct rt_tensor *r, uint16_t norm_role,
-    uint16_t projection_role, uint32_t entries, uint32_t tokens, float *out,
+mix(struct rt_engine *e, const struct place *p, const struct rt_tensor *r,
+    uint16_t norm_role, uint16_t projection_role, float *out,
     struct lode_error *err)
 {
     struct rt_work *w = &e->work;
-    struct mix_job j = {e, entries, out};
+    struct mix_job j = {e, p->entries, out};
     size_t width = e->model->config.hidden_width;
 
     if (!rt_trunk_vector(e->trunk, &r[norm_role], width, w->norm_vector, err) ||
@@ -93,16 +100,9 @@ mix(struct rt_engine *e, const struct rt_tensor *r, uint16_t norm_role,
         return false;
     for (size_t i = 0; i < width; i++)
         w->mix_vector[i] *= w->norm_vector[i];
-    rt_team_run(e->team, tokens, 1, mix_rows, &j);
+    rt_team_run(e->team, p->tokens, 1, mix_rows, &j);
     return true;
 }
-
-/* Where a layer stands in the attention residuals. */
-struct place {
-    uint32_t layer;
-    uint32_t tokens;
-    uint32_t entries; /* of the bank */
-};
 
 /* Normalise a half's input h into work.norm; *in then goes into matrices. */
 static bool
@@ -140,8 +140,8 @@ attention_half(struct rt_engine *e, struct place *p, struct lode_error *err)
     struct rt_input in;
 
     if (p->entries > 0) {
-        if (!mix(e, r, LODE_ROLE_ATTN_MIX_NORM, LODE_ROLE_ATTN_MIX_PROJ,
-                 p->entries, p->tokens, w->h, err))
+        if (!mix(e, p, r, LODE_ROLE_ATTN_MIX_NORM, LODE_ROLE_ATTN_MIX_PROJ,
+                 w->h, err))
             return false;
         h = w->h;
     }
@@ -169,8 +169,8 @@ mlp_half(struct rt_engine *e, const struct place *p, struct lode_error *err)
     struct rt_input in;
 
     if (c->mix_period != 0) {
-        if (!mix(e, v->by_role, LODE_ROLE_MLP_MIX_NORM, LODE_ROLE_MLP_MIX_PROJ,
-                 p->entries, p->tokens, w->h, err))
+        if (!mix(e, p, v->by_role, LODE_ROLE_MLP_MIX_NORM,
+                 LODE_ROLE_MLP_MIX_PROJ, w->h, err))
             return false;
         h = w->h;
     }
@@ -205,8 +205,8 @@ output(struct rt_engine *e, const struct place *p, enum rt_want want,
     if (!rt_trunk_begin_stage(e->trunk, c->layer_count, err))
         return false;
     if (c->mix_period != 0) {
-        if (!mix(e, r, LODE_ROLE_OUTPUT_MIX_NORM, LODE_ROLE_OUTPUT_MIX_PROJ,
-                 p->entries, p->tokens, w->h, err))
+        if (!mix(e, p, r, LODE_ROLE_OUTPUT_MIX_NORM, LODE_ROLE_OUTPUT_MIX_PROJ,
+                 w->h, err))
             return false;
         h = w->h;
     }

@@ -5,6 +5,7 @@
 # unlike FILE TEXT NAME
 # check NAME CMD...    CMD succeeds
 # refute NAME CMD...   CMD fails (any status but a crash or sanitizer report)
+# number KEY FILE      prints a number of a JSON text
 # skip NAME REASON     one skipped check
 # done_testing         the plan; call it last
 
@@ -85,6 +86,10 @@ refute() { # NAME CMD...
     else
         ok 1 "$name (status $got)"
     fi
+}
+
+number() { # KEY FILE: the first whole number with this key in a JSON text
+    sed -n "s/.*\"$1\": *\\([0-9][0-9]*\\).*/\\1/p" "$2" | head -n 1
 }
 
 skip() { # NAME REASON

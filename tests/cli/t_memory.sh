@@ -4,10 +4,6 @@
 # ten times as large, and on one whose layers are each larger than it.
 . "${srcdir:-.}/tests/cli/lib.sh"
 
-number() { # KEY FILE
-    sed -n "s/.*\"$1\": *\\([0-9][0-9]*\\).*/\\1/p" "$2" | head -n 1
-}
-
 within() { # NAME: the JSON in $out keeps its budget
     peak=$(number peak_rss_bytes "$out")
     budget=$(number budget_bytes "$out")

@@ -4,10 +4,6 @@
 # shape, of which only the headers are there.
 . "${srcdir:-.}/tests/cli/lib.sh"
 
-number() { # KEY FILE
-    sed -n "s/.*\"$1\": *\\([0-9][0-9]*\\).*/\\1/p" "$2" | head -n 1
-}
-
 run 0 "$LODE" convert -q "$models/k3-demo" "$tmp/demo.lode"
 memory=12M
 [ -z "${LODE_SANITIZED:-}" ] || memory=600M # a sanitizer's own memory counts

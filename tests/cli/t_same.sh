@@ -4,10 +4,6 @@
 # memory stays within the budget.
 . "${srcdir:-.}/tests/cli/lib.sh"
 
-number() { # KEY FILE
-    sed -n "s/.*\"$1\": *\\([0-9][0-9]*\\).*/\\1/p" "$2" | head -n 1
-}
-
 same() { # NAME OPTION...
     name=$1
     shift
