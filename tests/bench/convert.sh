@@ -20,9 +20,7 @@ now() { date +%s.%N; }
 
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
-# Experts of 256 x 12 layers, 8 shards or more.
-"$build/tests/gen/mkckpt" -o "$dir/model" --preset medium --moe-inter 2048 \
-    --latent 1024 --experts 384
+"$build/tests/gen/mkckpt" -o "$dir/model" --preset medium --layers 19
 bytes=$(du -sb "$dir/model" | cut -f 1)
 echo "checkpoint: $bytes bytes, $(find "$dir/model" -name '*.safetensors' | wc -l) shards"
 peak=0
