@@ -46,6 +46,10 @@ read_tokens(struct eval *v, struct lode_error *err)
     bool is_ids;
     bool ok;
 
+    if (v->opt.top_count > v->model->config.vocab_rows)
+        return lode_fail(err, LODE_E_USAGE,
+                         "--top %" PRIu64 ": the vocabulary has %u",
+                         v->opt.top_count, v->model->config.vocab_rows);
     if (!rt_cmd_input(&v->opt.common, v->opt.text, &is_ids, &v->ids, &text,
                       &text_bytes, err))
         return false;

@@ -57,6 +57,11 @@ run 3 "$LODE" run "$good" --ids 1,2 --expect-root \
 like "$err" "0000000000000000" "another root than the expected one is refused"
 run 2 "$LODE" run "$good" --ids 1,99999999
 like "$err" "token id 99999999: the vocabulary has" "an id beyond the vocabulary"
+run 0 "$MKCKPT" -o "$tmp/few" --preset tiny --layers 2 --vocab 600
+run 0 "$LODE" convert -q "$tmp/few" "$tmp/few.lode"
+run 0 "$LODE" eval "$tmp/few.lode" --ids 1,2 --top 600 --json
+run 2 "$LODE" eval "$tmp/few.lode" --ids 1,2 --top 601 --json
+like "$err" "--top 601: the vocabulary has 600" "more than the vocabulary has"
 run 1 "$LODE" run "$tmp/none.lode" --ids 1
 like "$err" "none.lode" "no such file: named"
 head -c 5000 "$good" >"$bad"
