@@ -115,11 +115,10 @@ lode_format_bytes(uint64_t bytes, char *out, size_t out_bytes)
 }
 
 static void
-print_help(const struct lode_opt *table, const char *synopsis,
-           const char *summary)
+print_help(const struct lode_usage *u)
 {
-    printf("Usage: %s\n%s\n\nOptions:\n", synopsis, summary);
-    for (const struct lode_opt *o = table; o->name != NULL; o++) {
+    printf("Usage: %s\n%s\n\nOptions:\n", u->synopsis, u->summary);
+    for (const struct lode_opt *o = u->options; o->name != NULL; o++) {
         char left[64];
 
         (void)snprintf(left, sizeof(left), "%s%c%s--%s%s%s",
@@ -182,10 +181,10 @@ store(const struct lode_opt *o, const char *value, struct lode_error *err)
 }
 
 bool
-lode_cli_parse(int argc, char **argv, const struct lode_opt *table,
-               const char *synopsis, const char *summary, int *first,
+lode_cli_parse(int argc, char **argv, const struct lode_usage *u, int *first,
                bool *help_shown, struct lode_error *err)
 {
+    const struct lode_opt *table = u->options;
     struct option longs[OPTIONS_MAX + 2];
     char shorts[2 * OPTIONS_MAX + 2];
     size_t n = 0;
@@ -220,7 +219,7 @@ lode_cli_parse(int argc, char **argv, const struct lode_opt *table,
                              : "unknown option %s (see --help)",
                              argv[optind - 1]);
         if (c == FIRST_LONG_VALUE + (int)n) {
-            print_help(table, synopsis, summary);
+            print_help(u);
             *help_shown = true;
             return true;
         }

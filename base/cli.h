@@ -32,20 +32,26 @@ struct lode_opt {
     const char *help;
 };
 
+/* What a command takes, and what --help says about it. */
+struct lode_usage {
+    const struct lode_opt *options;
+    const char *synopsis; /* "lode info [OPTION]... FILE" */
+    const char *summary;
+};
+
 struct lode_command {
     const char *name; /* NULL ends a table of commands */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
     const char *summary;
 };
 
-/* Parse argv[1..] by the table.  Arguments that are no options are moved to
+/* Parse argv[1..] by u's options.  Arguments that are no options are moved to
  * the end, and *first is the index of the first of them.  "--help" prints
  * usage (synopsis, options) to stdout and sets *help_shown.  Fails with
  * LODE_E_USAGE. */
 LODE_MUST_CHECK
-bool lode_cli_parse(int argc, char **argv, const struct lode_opt *table,
-                    const char *synopsis, const char *summary, int *first,
-                    bool *help_shown, struct lode_error *err);
+bool lode_cli_parse(int argc, char **argv, const struct lode_usage *u,
+                    int *first, bool *help_shown, struct lode_error *err);
 
 /* "8G", "512M", "1.5T", "65536" into bytes; LODE_E_USAGE otherwise. */
 LODE_MUST_CHECK

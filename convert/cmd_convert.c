@@ -133,11 +133,12 @@ parse(int argc, char **argv, struct options *o, bool *help,
          "print errors only"},
         {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
     };
+    const struct lode_usage usage = {
+        table, "lode convert [OPTION]... SRC OUT",
+        "Turn the checkpoint in folder SRC into the container OUT."};
     int first;
 
-    if (!lode_cli_parse(argc, argv, table, "lode convert [OPTION]... SRC OUT",
-                        "Turn the checkpoint in folder SRC into the container "
-                        "OUT.", &first, help, err))
+    if (!lode_cli_parse(argc, argv, &usage, &first, help, err))
         return false;
     if (*help)
         return true;

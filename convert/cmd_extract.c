@@ -37,12 +37,13 @@ parse(int argc, char **argv, struct options *o, bool *help,
         {"quiet", 'q', LODE_OPT_FLAG, &o->quiet, NULL, "print errors only"},
         {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
     };
+    const struct lode_usage usage = {
+        table, "lode extract [OPTION]... FILE DIR",
+        "Write the checkpoint that container FILE was made from into folder "
+        "DIR,\nbit for bit."};
     int first;
 
-    if (!lode_cli_parse(argc, argv, table, "lode extract [OPTION]... FILE DIR",
-                        "Write the checkpoint that container FILE was made "
-                        "from into folder DIR,\nbit for bit.", &first, help,
-                        err))
+    if (!lode_cli_parse(argc, argv, &usage, &first, help, err))
         return false;
     if (*help)
         return true;

@@ -49,11 +49,13 @@ parse(int argc, char **argv, struct options *o, bool *help,
         {"json", 0, LODE_OPT_FLAG, &o->json, NULL, "print JSON"},
         {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
     };
+    const struct lode_usage usage = {
+        table, "lode info [OPTION]... FILE",
+        "Say what container FILE holds.  Reads its index and metadata, no "
+        "weights."};
     int first;
 
-    if (!lode_cli_parse(argc, argv, table, "lode info [OPTION]... FILE",
-                        "Say what container FILE holds.  Reads its index and "
-                        "metadata, no weights.", &first, help, err))
+    if (!lode_cli_parse(argc, argv, &usage, &first, help, err))
         return false;
     if (*help)
         return true;

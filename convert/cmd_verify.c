@@ -35,12 +35,13 @@ parse(int argc, char **argv, struct options *o, bool *help,
          "print nothing; the exit status tells"},
         {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
     };
+    const struct lode_usage usage = {
+        table, "lode verify [OPTION]... FILE",
+        "Check every byte of container FILE and list all faults.\n"
+        "Exit status 3 if there are any."};
     int first;
 
-    if (!lode_cli_parse(argc, argv, table, "lode verify [OPTION]... FILE",
-                        "Check every byte of container FILE and list all "
-                        "faults.\nExit status 3 if there are any.", &first,
-                        help, err))
+    if (!lode_cli_parse(argc, argv, &usage, &first, help, err))
         return false;
     if (*help)
         return true;

@@ -16,20 +16,19 @@
 enum { TEXT_BYTES_MAX = 64 << 20 };
 
 bool
-rt_cmd_parse(int argc, char **argv, const struct lode_opt *table,
-             const char *synopsis, const char *summary, const char **file,
-             const char **text, bool *done, struct lode_error *err)
+rt_cmd_parse(int argc, char **argv, const struct lode_usage *u,
+             const char **file, const char **text, bool *done,
+             struct lode_error *err)
 {
     int first = 0;
 
-    if (!lode_cli_parse(argc, argv, table, synopsis, summary, &first, done,
-                        err))
+    if (!lode_cli_parse(argc, argv, u, &first, done, err))
         return false;
     if (*done)
         return true;
     if (first >= argc)
         return lode_fail(err, LODE_E_USAGE, "which container?  Usage: %s",
-                         synopsis);
+                         u->synopsis);
     *file = argv[first++];
     if (text != NULL && first < argc)
         *text = argv[first++];

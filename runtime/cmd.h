@@ -53,12 +53,12 @@ struct rt_common {
      "direct or buffered reads (default: direct where it works)"},            \
     {"quiet", 'q', LODE_OPT_FLAG, &(c)->quiet, NULL, "print no report"}
 
-/* Parse by table; exactly one FILE, and at most one more argument when text is
- * not NULL.  *done: help was shown. */
+/* Parse by u; exactly one FILE, and at most one more argument when text is not
+ * NULL.  *done: help was shown. */
 LODE_MUST_CHECK
-bool rt_cmd_parse(int argc, char **argv, const struct lode_opt *table,
-                  const char *synopsis, const char *summary, const char **file,
-                  const char **text, bool *done, struct lode_error *err);
+bool rt_cmd_parse(int argc, char **argv, const struct lode_usage *u,
+                  const char **file, const char **text, bool *done,
+                  struct lode_error *err);
 
 /* Open the model of these options; *out is for rt_model_close(). */
 LODE_MUST_CHECK

@@ -408,13 +408,13 @@ parse(int argc, char **argv, struct eval_options *o, const char **path,
         RT_MODEL_OPTIONS(&o->common),
         {.name = NULL},
     };
+    const struct lode_usage usage = {
+        table,
+        "lode eval FILE (--ids LIST | --text TEXT | --file PATH) [OPTION]...",
+        "Score tokens.  With --context N each window of N tokens starts "
+        "afresh."};
 
-    if (!rt_cmd_parse(argc, argv, table,
-                      "lode eval FILE (--ids LIST | --text TEXT | --file PATH) "
-                      "[OPTION]...",
-                      "Score tokens.  With --context N each window of N tokens "
-                      "starts afresh.",
-                      path, NULL, done, err))
+    if (!rt_cmd_parse(argc, argv, &usage, path, NULL, done, err))
         return false;
     if (o->top_count > TOP_MAX)
         return lode_fail(err, LODE_E_USAGE, "--top %" PRIu64 ": at most %d",

@@ -107,6 +107,9 @@ rt_cmd_plan(int argc, char **argv)
 {
     struct rt_common c = {0};
     const struct lode_opt table[] = {RT_MODEL_OPTIONS(&c), {.name = NULL}};
+    const struct lode_usage usage = {
+        table, "lode plan FILE --memory SIZE",
+        "Say what a memory budget would be spent on."};
     struct rt_budget_options opt = {0};
     struct rt_model *m = NULL;
     const char *path = NULL;
@@ -116,9 +119,7 @@ rt_cmd_plan(int argc, char **argv)
     bool done = false;
     int status = 0;
 
-    if (!rt_cmd_parse(argc, argv, table, "lode plan FILE --memory SIZE",
-                      "Say what a memory budget would be spent on.", &path,
-                      NULL, &done, &err))
+    if (!rt_cmd_parse(argc, argv, &usage, &path, NULL, &done, &err))
         return rt_cmd_fail(&err);
     if (done)
         return 0;

@@ -455,12 +455,11 @@ parse(int argc, char **argv, struct run_options *o, const char **path,
         RT_MODEL_OPTIONS(&o->common),
         {.name = NULL},
     };
+    const struct lode_usage usage = {
+        table, "lode run FILE [TEXT] [OPTION]...",
+        "Generate text: an answer to TEXT, or with --raw its continuation."};
 
-    return rt_cmd_parse(argc, argv, table,
-                        "lode run FILE [TEXT] [OPTION]...",
-                        "Generate text: an answer to TEXT, or with --raw its "
-                        "continuation.",
-                        path, &o->text, done, err);
+    return rt_cmd_parse(argc, argv, &usage, path, &o->text, done, err);
 }
 
 static void

@@ -112,11 +112,17 @@ begin_half(struct rt_engine *e, const struct rt_tensor *norm, const float *h,
     const struct rt_config *c = &e->model->config;
     struct rt_work *w = &e->work;
     size_t width = c->hidden_width;
+    struct rt_norm job = {.x = h,
+                          .x_stride = width,
+                          .w = w->norm_vector,
+                          .width = width,
+                          .eps = c->norm_eps,
+                          .out = w->norm,
+                          .out_stride = width};
 
     if (!rt_trunk_vector(e->trunk, norm, width, w->norm_vector, err))
         return false;
-    rt_ops_norm(e, h, width, w->norm_vector, width, c->norm_eps, tokens,
-                w->norm, width);
+    rt_ops_norm(e, &job, tokens);
     *in = rt_ops_input(w->norm, width, width, tokens, w->in, w->hidden_pad);
     return true;
 }

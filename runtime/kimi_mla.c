@@ -225,6 +225,13 @@ make_queries(struct rt_engine *e, const struct rt_tensor *r,
 {
     const struct rt_config *c = &e->model->config;
     struct rt_work *w = &e->work;
+    struct rt_norm norm = {.x = w->small,
+                           .x_stride = w->small_stride,
+                           .w = w->q_norm,
+                           .width = c->q_latent_width,
+                           .eps = LATENT_EPS,
+                           .out = w->small,
+                           .out_stride = w->small_stride};
     struct rt_input low;
 
     if (c->q_latent_width == 0)
@@ -234,8 +241,7 @@ make_queries(struct rt_engine *e, const struct rt_tensor *r,
         !rt_ops_stream(e, &r[LODE_ROLE_Q_A], in, w->small, w->small_stride,
                        err))
         return false;
-    rt_ops_norm(e, w->small, w->small_stride, w->q_norm, c->q_latent_width,
-                LATENT_EPS, in->tokens, w->small, w->small_stride);
+    rt_ops_norm(e, &norm, in->tokens);
     low = rt_ops_input(w->small, w->small_stride, c->q_latent_width,
                        in->tokens, w->prep, w->wide);
     return rt_ops_stream(e, &r[LODE_ROLE_Q_B], &low, w->wide_a, w->wide, err);

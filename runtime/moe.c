@@ -385,6 +385,13 @@ finish(struct party *p, struct lode_error *err)
     const struct rt_tensor *r = e->model->stages[p->layer].view->by_role;
     struct rt_work *w = &e->work;
     struct add_up a = {p, w->sum, c->hidden_width};
+    struct rt_norm norm = {.x = w->latent,
+                           .x_stride = w->latent_pad,
+                           .w = w->latent_norm,
+                           .width = c->latent_width,
+                           .eps = c->norm_eps,
+                           .out = w->latent,
+                           .out_stride = w->latent_pad};
     struct rt_input latent;
 
     if (c->latent) {
@@ -395,9 +402,7 @@ finish(struct party *p, struct lode_error *err)
     if (!c->latent)
         return true;
     if (c->latent_norm)
-        rt_ops_norm(e, w->latent, w->latent_pad, w->latent_norm,
-                    c->latent_width, c->norm_eps, p->tokens, w->latent,
-                    w->latent_pad);
+        rt_ops_norm(e, &norm, p->tokens);
     latent = rt_ops_input(w->latent, w->latent_pad, c->latent_width, p->tokens,
                           w->prep, w->wide);
     return rt_ops_stream(e, &r[LODE_ROLE_LATENT_UP], &latent, w->sum,

@@ -158,33 +158,25 @@ rt_ops_norm_row(const struct rt_kernels *k, const float *x, const float *w,
 
 struct norm_job {
     const struct rt_kernels *k;
-    const float *x;
-    const float *w;
-    float *out;
-    size_t x_stride;
-    size_t out_stride;
-    size_t width;
-    float eps;
+    const struct rt_norm *norm;
 };
 
 static void
 norm_rows(void *user, size_t begin, size_t end, unsigned thread)
 {
     const struct norm_job *j = user;
+    const struct rt_norm *n = j->norm;
 
     (void)thread;
     for (size_t t = begin; t < end; t++)
-        rt_ops_norm_row(j->k, j->x + t * j->x_stride, j->w, j->width, j->eps,
-                        j->out + t * j->out_stride);
+        rt_ops_norm_row(j->k, n->x + t * n->x_stride, n->w, n->width, n->eps,
+                        n->out + t * n->out_stride);
 }
 
 void
-rt_ops_norm(struct rt_engine *e, const float *x, size_t x_stride,
-            const float *w, size_t width, float eps, uint32_t tokens,
-            float *out, size_t out_stride)
+rt_ops_norm(struct rt_engine *e, const struct rt_norm *norm, uint32_t tokens)
 {
-    struct norm_job j = {e->kernels, x,     w,  out, x_stride,
-                         out_stride, width, eps};
+    struct norm_job j = {e->kernels, norm};
 
     rt_team_run(e->team, tokens, 1, norm_rows, &j);
 }

@@ -37,10 +37,20 @@ enum { RT_JOBS_MAX = 64 };
 void rt_ops_matmuls(struct rt_engine *e, const struct rt_matmul *jobs,
                     uint32_t job_count);
 
-/* out[t] = w * (x[t] / sqrt(mean(x[t]^2) + eps)); out may be x. */
-void rt_ops_norm(struct rt_engine *e, const float *x, size_t x_stride,
-                 const float *w, size_t width, float eps, uint32_t tokens,
-                 float *out, size_t out_stride);
+/* A norm of rows: out[t] = w * (x[t] / sqrt(mean(x[t]^2) + eps)); out may be
+ * x. */
+struct rt_norm {
+    const float *x;
+    size_t x_stride;
+    const float *w;
+    size_t width;
+    float eps;
+    float *out;
+    size_t out_stride;
+};
+
+void rt_ops_norm(struct rt_engine *e, const struct rt_norm *norm,
+                 uint32_t tokens);
 
 /* The same for one row, on the calling thread. */
 void rt_ops_norm_row(const struct rt_kernels *k, const float *x,

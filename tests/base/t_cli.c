@@ -29,6 +29,7 @@ parse(struct values *v, const char *const words[6], char **moved,
         {"count", 'n', LODE_OPT_U64, &v->count, "N", "a number"},
         {"ratio", 0, LODE_OPT_F64, &v->ratio, "X", "a fraction"},
         {0}};
+    const struct lode_usage usage = {table, "prog [OPTION]... FILE", "Test."};
     static char program[] = "prog";
     int argc = 1;
 
@@ -37,8 +38,7 @@ parse(struct values *v, const char *const words[6], char **moved,
     for (int i = 0; i < 6 && words[i] != NULL; i++)
         moved[argc++] = (char *)(uintptr_t)words[i];
     moved[argc] = NULL;
-    return lode_cli_parse(argc, moved, table, "prog [OPTION]... FILE", "Test.",
-                          &v->first, &v->help, err);
+    return lode_cli_parse(argc, moved, &usage, &v->first, &v->help, err);
 }
 
 static void

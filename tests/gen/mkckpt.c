@@ -182,11 +182,12 @@ parse(int argc, char **argv, struct arguments *a, bool *help_shown,
          "true sizes, but holes instead of values"},
         {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
     };
+    const struct lode_usage usage = {
+        table, "mkckpt --out DIR [OPTION]...",
+        "Write a synthetic checkpoint."};
     int first = 0;
 
-    if (!lode_cli_parse(argc, argv, table, "mkckpt --out DIR [OPTION]...",
-                        "Write a synthetic checkpoint.", &first, help_shown,
-                        err))
+    if (!lode_cli_parse(argc, argv, &usage, &first, help_shown, err))
         return false;
     if (!*help_shown && (first < argc || a->out == NULL))
         return lode_fail(err, LODE_E_USAGE, "--out DIR is needed, and only"
