@@ -4,8 +4,12 @@
 #include "base/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/mem.h"
 
 void
 lode_json_guard_init(struct lode_json_guard *g, uint32_t string_max)
@@ -57,6 +61,73 @@ lode_json_guard_feed(struct lode_json_guard *g, const char *text, size_t bytes,
     return true;
 }
 
+static bool
+is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Is this number, with its sign, an integer beyond 64 bits? */
+static bool
+is_too_long(const char *number, size_t bytes)
+{
+    static const char last[] = "9223372036854775807"; /* of json_int_t */
+    bool negative = number[0] == '-';
+    const char *digits = number + negative;
+    size_t count = bytes - negative;
+    int order;
+
+    for (size_t i = 0; i < count; i++)
+        if (!is_digit(digits[i]))
+            return false;
+    if (count != sizeof(last) - 1)
+        return count >= sizeof(last);
+    order = memcmp(digits, last, count - 1);
+    return order > 0 ||
+           (order == 0 && digits[count - 1] > last[count - 1] + negative);
+}
+
+/* Turn integers beyond 64 bits into reals, in place: the last two digits
+ * become an exponent.  They have no weight in a double. */
+static void
+shorten_integers(char *text)
+{
+    bool in_string = false;
+
+    for (char *p = text; *p != '\0'; p++) {
+        size_t bytes;
+
+        if (in_string && *p == '\\' && p[1] != '\0') {
+            p++;
+            continue;
+        }
+        if (*p == '"')
+            in_string = !in_string;
+        if (in_string || (*p != '-' && !is_digit(*p)))
+            continue;
+        bytes = strspn(p, "+-.0123456789Ee");
+        if (is_too_long(p, bytes)) {
+            p[bytes - 2] = 'e';
+            p[bytes - 1] = '2';
+        }
+        p += bytes - 1;
+    }
+}
+
+static bool
+parse_long_integers(const char *text, size_t bytes, json_t **root,
+                    json_error_t *why, struct lode_error *err)
+{
+    char *copy = NULL;
+
+    if (!lode_strndup(text, bytes, &copy, err))
+        return false;
+    shorten_integers(copy);
+    *root = json_loadb(copy, bytes, JSON_REJECT_DUPLICATES, why);
+    free(copy);
+    return true;
+}
+
 bool
 lode_json_parse(const char *text, size_t bytes, json_t **root,
                 struct lode_error *err)
@@ -69,10 +140,10 @@ lode_json_parse(const char *text, size_t bytes, json_t **root,
     if (!lode_json_guard_feed(&guard, text, bytes, err))
         return false;
     value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
-    if (value == NULL && json_error_code(&why) == json_error_numeric_overflow)
-        value = json_loadb(text, bytes,
-                           JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL,
-                           &why);
+    if (value == NULL &&
+        json_error_code(&why) == json_error_numeric_overflow &&
+        !parse_long_integers(text, bytes, &value, &why, err))
+        return false;
     if (value == NULL) {
         if (json_error_code(&why) == json_error_out_of_memory)
             return lode_fail(err, LODE_E_NOMEM, "JSON: out of memory");
@@ -98,7 +169,9 @@ lode_json_type_name(const json_t *value)
     case JSON_INTEGER:
         return "an integer";
     case JSON_REAL:
-        return "a fraction";
+        return fabs(json_real_value(value)) >= 0x1p63
+                   ? "a number beyond 64 bits"
+                   : "a fraction";
     case JSON_TRUE:
     case JSON_FALSE:
         return "a boolean";
@@ -132,6 +205,18 @@ lode_json_u64(const json_t *obj, const char *key, uint64_t min, uint64_t max,
                          ", found %" JSON_INTEGER_FORMAT,
                          key, min, max, n);
     *out = (uint64_t)n;
+    return true;
+}
+
+bool
+lode_json_bound(const json_t *obj, const char *key, uint64_t min, uint64_t max,
+                uint64_t *out, struct lode_error *err)
+{
+    const json_t *value = json_object_get(obj, key);
+
+    if (!json_is_number(value) || !(json_number_value(value) > (double)max))
+        return lode_json_u64(obj, key, min, max, out, err);
+    *out = max;
     return true;
 }
 

@@ -37,9 +37,9 @@ LODE_MUST_CHECK
 bool lode_json_guard_feed(struct lode_json_guard *g, const char *text,
                           size_t bytes, struct lode_error *err);
 
-/* Guard and parse one text.  Where an integer does not fit 64 bits (tokenizer
- * files say "model_max_length": 10^30), all integers become reals, so that
- * lode_json_u64() refuses what it is asked for and the rest can be read.
+/* Guard and parse one text.  An integer that does not fit 64 bits (tokenizer
+ * files say "model_max_length": 10^30) becomes a real, so that lode_json_u64()
+ * refuses it if it is asked for, and the rest can be read.
  * *root is the caller's, for json_decref().  Fails with LODE_E_LIMIT (guard),
  * LODE_E_CORRUPT (syntax, duplicate key: named). */
 LODE_MUST_CHECK
@@ -70,6 +70,12 @@ bool lode_json_optional_u64(const json_t *obj, const char *key, uint64_t min,
 LODE_MUST_CHECK
 bool lode_json_optional_bool(const json_t *obj, const char *key, bool *out,
                              struct lode_error *err);
+
+/* A bound that writers put at 10^30 to say that there is none: as
+ * lode_json_u64(), but what is above max is max. */
+LODE_MUST_CHECK
+bool lode_json_bound(const json_t *obj, const char *key, uint64_t min,
+                     uint64_t max, uint64_t *out, struct lode_error *err);
 
 /* Is the key absent or null? */
 bool lode_json_absent(const json_t *obj, const char *key);

@@ -147,6 +147,87 @@ test_members(void)
     json_decref(o);
 }
 
+/* Integers at and beyond the ends of 64 bits. */
+static void
+test_long_integers(void)
+{
+    static const struct {
+        const char *text;
+        const char *found; /* NULL: it is an integer of 64 bits */
+    } rows[] = {
+        {"9223372036854775807", NULL},
+        {"9223372036854775808", "a number beyond 64 bits"},
+        {"-9223372036854775808", NULL},
+        {"-9223372036854775809", "a number beyond 64 bits"},
+        {"9199999999999999999", NULL},
+        {"10000000000000000000", "a number beyond 64 bits"},
+        {"1000000000000000019884624838656", "a number beyond 64 bits"},
+        {"1e30", "a number beyond 64 bits"},
+        {"12345678901234567890.5", "a number beyond 64 bits"},
+        {"0.12345678901234567890", "a fraction"},
+    };
+    struct lode_error err;
+    char text[256];
+    uint64_t n;
+    json_t *o;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char want[64];
+
+        (void)snprintf(text, sizeof(text),
+                       "{\"s\": \"\\\"99999999999999999999\", \"x\": %s, "
+                       "\"far\": [99999999999999999999], \"n\": 7}",
+                       rows[i].text);
+        must(lode_json_parse(text, strlen(text), &o, &err), &err);
+        is_str(json_string_value(json_object_get(o, "s")),
+               "\"99999999999999999999", "%s: texts stay", rows[i].text);
+        must(lode_json_u64(o, "n", 7, 7, &n, &err), &err);
+        (void)snprintf(want, sizeof(want), "\"x\": expected an integer, "
+                       "found %s", rows[i].found);
+        if (rows[i].found == NULL)
+            ok(json_is_integer(json_object_get(o, "x")), "%s: an integer",
+               rows[i].text);
+        else
+            fails_with(lode_json_u64(o, "x", 0, UINT64_MAX, &n, &err), &err,
+                       LODE_E_CORRUPT, want, rows[i].text);
+        json_decref(o);
+    }
+    fails_with(parse("{\"x\": 99999999999999999999, \"y\": 01}", &err), &err,
+               LODE_E_CORRUPT, "JSON: line 1 column", "still checked");
+    fails_with(parse("[000000000000000000000000000001]", &err), &err,
+               LODE_E_CORRUPT, "JSON: line 1", "leading zeros");
+    fails_with(parse("[99999999999999999999, 1e999]", &err), &err,
+               LODE_E_CORRUPT, "real number overflow", "beyond a double");
+}
+
+static void
+test_bound(void)
+{
+    const char *text = "{\"n\": 7, \"far\": 99999999999999999999, "
+                       "\"real\": 1e30, \"x\": 1.5, \"neg\": -1e30}";
+    struct lode_error err;
+    uint64_t n = 0;
+    json_t *o;
+
+    must(lode_json_parse(text, strlen(text), &o, &err), &err);
+    must(lode_json_bound(o, "n", 1, 9, &n, &err), &err);
+    is_u64(n, 7, "a bound");
+    must(lode_json_bound(o, "n", 1, 6, &n, &err), &err);
+    is_u64(n, 6, "a bound above the highest");
+    must(lode_json_bound(o, "far", 1, 9, &n, &err), &err);
+    is_u64(n, 9, "a bound beyond 64 bits");
+    must(lode_json_bound(o, "real", 1, 8, &n, &err), &err);
+    is_u64(n, 8, "a bound of 1e30");
+    fails_with(lode_json_bound(o, "n", 8, 9, &n, &err), &err, LODE_E_CORRUPT,
+               "expected 8 to 9, found 7", "a bound too low");
+    fails_with(lode_json_bound(o, "x", 1, 9, &n, &err), &err, LODE_E_CORRUPT,
+               "\"x\": expected an integer, found a fraction",
+               "a bound that is a fraction");
+    fails_with(lode_json_bound(o, "neg", 1, 9, &n, &err), &err, LODE_E_CORRUPT,
+               "found a number beyond 64 bits", "a bound far below zero");
+    json_decref(o);
+}
+
 int
 main(void)
 {
@@ -154,5 +235,7 @@ main(void)
     test_limits();
     test_pieces();
     test_members();
+    test_long_integers();
+    test_bound();
     return done_testing();
 }
