@@ -21,7 +21,7 @@ enum {
     SLOTS_MIN = 2,
     SLOTS_WANTED = 4,
     CHUNK_TOKENS_MAX = 512,
-    SAMPLER_ROW_BYTES = 9, /* candidate, weight, seen: sampler.c */
+    SAMPLER_ROW_BYTES = 9, /* candidate, weight, marks: sampler.c */
 };
 
 static uint64_t

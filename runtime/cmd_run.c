@@ -124,6 +124,21 @@ make_prompt(struct run *r, struct lode_error *err)
     return ok;
 }
 
+/* Rows of the embedding that are no token of the tokenizer.  Without one, and
+ * for a stop, any row is as good as another. */
+static void
+forbid_unused(struct run *r)
+{
+    const struct rt_tokenizer *t = r->model->tokenizer;
+    size_t bytes = 1;
+
+    for (uint32_t id = 0; t != NULL && id < r->model->config.vocab_rows; id++) {
+        (void)rt_tokenizer_bytes(t, id, &bytes); /* how many is the question */
+        if (bytes == 0 && !rt_config_is_stop(&r->model->config, id))
+            rt_sampler_forbid(r->sampler, id);
+    }
+}
+
 static bool
 open_engine(struct run *r, struct lode_error *err)
 {
@@ -151,6 +166,7 @@ open_engine(struct run *r, struct lode_error *err)
         !rt_sampler_new(&r->opt.sampler, r->model->config.vocab_rows,
                         &r->sampler, err))
         return false;
+    forbid_unused(r);
     if (!c->quiet && rt_engine_io_note(r->engine)[0] != '\0')
         fprintf(stderr, "%s\n", rt_engine_io_note(r->engine));
     return true;

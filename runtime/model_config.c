@@ -9,6 +9,7 @@
 #include "base/json.h"
 
 enum { WIDTH_MAX = 1 << 20, COUNT_MAX = 1 << 16, VOCAB_MAX = 1 << 22 };
+enum { CONTEXT_DEFAULT = 1 << 20, CONTEXT_MAX = 1 << 30 };
 
 /* A whole number that must be there. */
 static bool
@@ -283,14 +284,27 @@ parse_activation(const json_t *o, struct rt_config *c, struct lode_error *err)
 }
 
 static bool
+parse_context(const json_t *o, struct rt_config *c, struct lode_error *err)
+{
+    const char *key = !lode_json_absent(o, "max_position_embeddings")
+                          ? "max_position_embeddings"
+                          : "model_max_length";
+    uint64_t tokens = CONTEXT_DEFAULT;
+
+    if (!lode_json_absent(o, key) &&
+        !lode_json_bound(o, key, 1, CONTEXT_MAX, &tokens, err))
+        return false;
+    c->context_limit = (uint32_t)tokens;
+    return true;
+}
+
+static bool
 parse_text(const json_t *o, struct rt_config *c, struct lode_error *err)
 {
     if (!need(o, "hidden_size", 1, WIDTH_MAX, &c->hidden_width, err) ||
         !need(o, "num_hidden_layers", 1, RT_LAYERS_MAX, &c->layer_count, err) ||
         !need(o, "vocab_size", 1, VOCAB_MAX, &c->vocab_rows, err) ||
         !number(o, "rms_norm_eps", 1e-6, &c->norm_eps, err) ||
-        !lode_json_optional_bool(o, "tie_word_embeddings", &c->tied_head,
-                                 err) ||
         !maybe(o, "attn_res_block_size", RT_LAYERS_MAX, 0, &c->mix_period,
                err) ||
         !parse_activation(o, c, err) || !parse_moe(o, c, err) ||
@@ -298,13 +312,27 @@ parse_text(const json_t *o, struct rt_config *c, struct lode_error *err)
         return false;
     if (!(c->norm_eps >= 0))
         return lode_fail(err, LODE_E_CORRUPT, "\"rms_norm_eps\": below 0");
-    c->context_limit = 1U << 20;
-    if (!lode_json_absent(o, "max_position_embeddings"))
-        return need(o, "max_position_embeddings", 1, 1U << 30,
-                    &c->context_limit, err);
-    if (!lode_json_absent(o, "model_max_length"))
-        return need(o, "model_max_length", 1, 1U << 30, &c->context_limit,
-                    err);
+    return parse_context(o, c, err);
+}
+
+/* Nested configurations say it outside, inside, or in both places. */
+static bool
+parse_tied(const json_t *root, const json_t *body, struct rt_config *c,
+           struct lode_error *err)
+{
+    static const char key[] = "tie_word_embeddings";
+    bool outer;
+    bool inner;
+
+    if (!lode_json_optional_bool(root, key, &outer, err) ||
+        !lode_json_optional_bool(body, key, &inner, err))
+        return false;
+    if (outer != inner && !lode_json_absent(root, key) &&
+        !lode_json_absent(body, key))
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "\"%s\" is %s, but in \"text_config\" it is not",
+                         key, outer ? "true" : "false");
+    c->tied_head = outer || inner;
     return true;
 }
 
@@ -349,7 +377,8 @@ rt_config_parse(const char *text, size_t bytes, struct rt_config *out,
                   type);
         goto out;
     }
-    if (!parse_text(body, &c, err) || (body != root && !add_eos(&c, root, err)))
+    if (!parse_text(body, &c, err) || !parse_tied(root, body, &c, err) ||
+        (body != root && !add_eos(&c, root, err)))
         goto out;
     *out = c;
     ok = true;

@@ -18,11 +18,14 @@
 #include "base/mem.h"
 #include "runtime/math.h"
 
+/* What is known of an id. */
+enum { MARK_SEEN = 1, MARK_FORBIDDEN = 2 };
+
 struct rt_sampler {
     struct rt_sampler_options opt;
     uint32_t vocab_rows;
     uint64_t step;   /* picks so far */
-    uint8_t *seen;   /* [vocab_rows] 1: penalised */
+    uint8_t *marks;  /* [vocab_rows] bits */
     uint32_t *ids;   /* [vocab_rows] candidates */
     float *weights;  /* [vocab_rows] of the candidates, in the same order */
 };
@@ -98,9 +101,9 @@ rt_sampler_new(const struct rt_sampler_options *opt, uint32_t vocab_rows,
     s = p;
     s->opt = *opt;
     s->vocab_rows = vocab_rows;
-    if (!lode_alloc_array(vocab_rows, sizeof(*s->seen), "sampler", &p, err))
+    if (!lode_alloc_array(vocab_rows, sizeof(*s->marks), "sampler", &p, err))
         goto fail;
-    s->seen = p;
+    s->marks = p;
     if (!lode_alloc_array(vocab_rows, sizeof(*s->ids), "sampler", &p, err))
         goto fail;
     s->ids = p;
@@ -122,7 +125,7 @@ rt_sampler_free(struct rt_sampler *s)
         return;
     free(s->weights);
     free(s->ids);
-    free(s->seen);
+    free(s->marks);
     free(s);
 }
 
@@ -130,18 +133,28 @@ void
 rt_sampler_saw(struct rt_sampler *s, uint32_t id)
 {
     if (id < s->vocab_rows)
-        s->seen[id] = 1;
+        s->marks[id] |= MARK_SEEN;
 }
 
+void
+rt_sampler_forbid(struct rt_sampler *s, uint32_t id)
+{
+    if (id < s->vocab_rows)
+        s->marks[id] |= MARK_FORBIDDEN;
+}
+
+/* What is forbidden gets the weight 0, and even that is no NaN before. */
 static bool
-check_logits(const float *logits, size_t n, struct lode_error *err)
+check_logits(const struct rt_sampler *s, float *logits, struct lode_error *err)
 {
     size_t finite_count = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < s->vocab_rows; i++) {
         if (isnan(logits[i]))
             return lode_fail(err, LODE_E_CORRUPT,
                              "logit of token %zu is not a number", i);
+        if ((s->marks[i] & MARK_FORBIDDEN) != 0)
+            logits[i] = -INFINITY;
         finite_count += isfinite(logits[i]) != 0;
     }
     if (finite_count == 0)
@@ -157,7 +170,7 @@ penalise(const struct rt_sampler *s, float *logits)
     if (!(penalty < 1.0 || penalty > 1.0))
         return;
     for (size_t i = 0; i < s->vocab_rows; i++)
-        if (s->seen[i] != 0)
+        if ((s->marks[i] & MARK_SEEN) != 0)
             logits[i] = (float)(logits[i] > 0.0F ? logits[i] / penalty
                                                  : logits[i] * penalty);
 }
@@ -256,7 +269,7 @@ rt_sampler_pick(struct rt_sampler *s, float *logits, uint32_t *id,
 {
     struct candidates c;
 
-    if (!check_logits(logits, s->vocab_rows, err))
+    if (!check_logits(s, logits, err))
         return false;
     penalise(s, logits);
     if (!(s->opt.temperature > 0.0)) {

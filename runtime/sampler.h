@@ -34,8 +34,13 @@ void rt_sampler_free(struct rt_sampler *s); /* NULL is allowed */
 /* A token that is part of the prompt or was generated: for the penalty. */
 void rt_sampler_saw(struct rt_sampler *s, uint32_t id);
 
+/* An id that stands for nothing, as rows of an embedding that is longer than
+ * its vocabulary: never chosen. */
+void rt_sampler_forbid(struct rt_sampler *s, uint32_t id);
+
 /* Choose from logits[vocab_rows], which it may change.  Ties go to the lower
- * id.  LODE_E_CORRUPT when a logit is NaN or none is finite.  Allocates
+ * id.  LODE_E_CORRUPT when a logit is NaN or none of an id that may be chosen is
+ * finite.  Allocates
  * nothing.  Order of the steps: penalty, temperature, top-k, top-p, min-p. */
 LODE_MUST_CHECK
 bool rt_sampler_pick(struct rt_sampler *s, float *logits, uint32_t *id,

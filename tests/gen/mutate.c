@@ -8,6 +8,7 @@
  *                                      a tensor behind the others; SHAPE is a
  *                                      JSON array, BITS those of an element
  *   mutate add-first ...               the same before the others
+ *   mutate copy FILE NAME NEW          a second tensor of the same bytes
  *   mutate drop FILE NAME              without that tensor and its bytes
  *   mutate rename FILE FROM TO         FROM in all tensor names becomes TO
  *   mutate zero FILE NAME              all bytes of the tensor become 0
@@ -257,6 +258,18 @@ add(const char *path, char **arg, bool first)
 }
 
 static void
+copy(const char *path, const char *name, char *fresh)
+{
+    struct shard *s = load(path);
+    struct tensor t = s->tensors[find(s, name)];
+
+    t.name = fresh;
+    t.entry = need(json_copy(t.entry));
+    s->tensors[s->count++] = t;
+    store(path, s);
+}
+
+static void
 drop(const char *path, const char *name)
 {
     struct shard *s = load(path);
@@ -439,6 +452,8 @@ main(int argc, char **argv)
         add(argv[2], argv + 3, false);
     else if (is(argc, argv, "add-first", 5))
         add(argv[2], argv + 3, true);
+    else if (is(argc, argv, "copy", 3))
+        copy(argv[2], argv[3], argv[4]);
     else if (is(argc, argv, "drop", 2))
         drop(argv[2], argv[3]);
     else if (is(argc, argv, "rename", 3))

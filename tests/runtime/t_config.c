@@ -144,6 +144,71 @@ test_values(void)
     json_decref(root);
 }
 
+/* Case C44: each place alone is enough, and both must not disagree. */
+static void
+test_tied(void)
+{
+    static const struct {
+        const char *outer, *inner;
+        int tied; /* -1: refused */
+    } rows[] = {
+        {NULL, NULL, 0},      {NULL, "true", 1},  {"true", NULL, 1},
+        {"true", "null", 1},  {"true", "true", 1}, {"false", "false", 0},
+        {"false", "true", -1}, {"true", "false", -1},
+    };
+    static const char key[] = "tie_word_embeddings";
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *root = load("kimi-k3-tiny-a");
+        json_t *body = json_object_get(root, "text_config");
+        struct rt_config c;
+        struct lode_error err;
+        bool good;
+
+        (void)json_object_del(root, key); /* perhaps not there */
+        (void)json_object_del(body, key); /* likewise */
+        if (rows[i].outer != NULL)
+            json_object_set_new(
+                root, key, json_loads(rows[i].outer, JSON_DECODE_ANY, NULL));
+        if (rows[i].inner != NULL)
+            json_object_set_new(
+                body, key, json_loads(rows[i].inner, JSON_DECODE_ANY, NULL));
+        good = parse(root, &c, &err);
+        if (rows[i].tied < 0)
+            fails_with(good, &err, LODE_E_CORRUPT, "\"tie_word_embeddings\" is",
+                       "C44: the places disagree");
+        else
+            ok(good && c.tied_head == (rows[i].tied != 0),
+               "C44: tied, row %zu", i);
+        json_decref(root);
+    }
+}
+
+static void
+test_bounds(void)
+{
+    static const struct {
+        const char *value;
+        uint32_t tokens;
+    } rows[] = {{"4096", 4096},
+                {"1073741825", 1U << 30},
+                {"9223372036854775807", 1U << 30},
+                {"1e30", 1U << 30}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_t *root = load("kimi-linear-tiny-a");
+        struct rt_config c;
+        struct lode_error err;
+
+        json_object_set_new(root, "model_max_length",
+                            json_loads(rows[i].value, JSON_DECODE_ANY, NULL));
+        must(parse(root, &c, &err), &err);
+        is_u64(c.context_limit, rows[i].tokens, "a context of %s",
+               rows[i].value);
+        json_decref(root);
+    }
+}
+
 static void
 test_whole(void)
 {
@@ -200,6 +265,8 @@ int
 main(void)
 {
     test_values();
+    test_tied();
+    test_bounds();
     test_whole();
     test_stops();
     test_changes("kimi-k3-tiny-a", "text_config");

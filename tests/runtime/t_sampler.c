@@ -439,6 +439,59 @@ test_log_probability(void)
     printf("# %g at most\n", worst);
 }
 
+/* Ids that stand for nothing: not the best of them, not with any option. */
+static void
+test_forbidden(void)
+{
+    static const struct rt_sampler_options options[] = {
+        {.temperature = 0.0, .top_p = 1.0, .repetition_penalty = 1.0},
+        {.temperature = 1.0, .top_p = 1.0, .repetition_penalty = 1.0},
+        {.temperature = 9.0, .top_k = 7, .top_p = 1.0,
+         .repetition_penalty = 0.5},
+        {.temperature = 2.0, .top_p = 0.9, .min_p = 0.01,
+         .repetition_penalty = 2.0},
+    };
+
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        struct rt_sampler *s = NULL;
+        bool kept = true;
+        uint32_t id = 0;
+
+        must(rt_sampler_new(&options[i], 8, &s, &err), &err);
+        for (uint32_t k = 2; k < 7; k++)
+            rt_sampler_forbid(s, k);
+        rt_sampler_forbid(s, 8); /* there is none: nothing happens */
+        rt_sampler_saw(s, 3);
+        for (int step = 0; step < 200; step++) {
+            float logits[8] = {0.0F, 1.0F, 9.0F, 9.0F,
+                               9.0F, 2.0F, INFINITY, 0.5F};
+
+            must(rt_sampler_pick(s, logits, &id, &err), &err);
+            kept = kept && (id < 2 || id == 7);
+        }
+        ok(kept, "forbidden ids are never chosen, options %zu", i);
+        rt_sampler_free(s);
+    }
+}
+
+static void
+test_all_forbidden(void)
+{
+    float logits[2] = {1.0F, 2.0F};
+    struct rt_sampler *s = NULL;
+    uint32_t id;
+
+    must(rt_sampler_new(&plain, 2, &s, &err), &err);
+    rt_sampler_forbid(s, 0);
+    rt_sampler_forbid(s, 1);
+    fails_with(rt_sampler_pick(s, logits, &id, &err), &err, LODE_E_CORRUPT,
+               "no logit is finite", "nothing is left to choose");
+    logits[1] = NAN;
+    fails_with(rt_sampler_pick(s, logits, &id, &err), &err, LODE_E_CORRUPT,
+               "logit of token 1 is not a number", "a NaN is found there too");
+    rt_sampler_free(s);
+}
+
 int
 main(void)
 {
@@ -451,5 +504,7 @@ main(void)
     test_refusals();
     test_top_k();
     test_log_probability();
+    test_forbidden();
+    test_all_forbidden();
     return done_testing();
 }
