@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -82,6 +83,16 @@ load_origin(struct cv_restore *x, size_t *headers_bytes,
     return ok || lode_fail_in(err, CV_PROVENANCE_NAME);
 }
 
+/* Names are shown in messages, so they must not steer a terminal. */
+static bool
+has_control(const uint8_t *name, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (name[i] < 0x20 || name[i] == 0x7f)
+            return true;
+    return false;
+}
+
 /* One record of source-headers at *at; its name goes into names. */
 static bool
 read_record(struct cv_restore *x, size_t total, size_t *at,
@@ -95,9 +106,10 @@ read_record(struct cv_restore *x, size_t total, size_t *at,
         left - CV_HEADER_RECORD_BYTES < name_bytes)
         goto cut;
     out->name = (const char *)(uintptr_t)x->names.used_bytes; /* an offset */
-    if (memchr(p + 2, 0, name_bytes) != NULL)
+    if (has_control(p + 2, name_bytes))
         return lode_fail(err, LODE_E_CORRUPT,
-                         CV_HEADERS_NAME ": NUL in a name");
+                         CV_HEADERS_NAME ": the record at byte %zu has a "
+                         "control character in its name", *at);
     if (!lode_buf_append(&x->names, p + 2, name_bytes, err) ||
         !lode_buf_append(&x->names, "", 1, err))
         return false;
@@ -189,6 +201,18 @@ find_digest(const struct cv_restore *x, struct cv_restored *f,
                      f->name);
 }
 
+/* Without regard to case, as file systems may have it. */
+static bool
+is_shard(const struct lode_buf *files, const char *name)
+{
+    const struct cv_restored *f = (const void *)files->data;
+
+    for (size_t i = 0; i < files->used_bytes / sizeof(*f); i++)
+        if (f[i].header != NULL && strcasecmp(f[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static bool
 read_others(struct cv_restore *x, struct lode_buf *files,
             struct lode_error *err)
@@ -205,6 +229,10 @@ read_others(struct cv_restore *x, struct lode_buf *files,
             return lode_fail(err, LODE_E_UNSUPPORTED,
                              "file \"%.100s\": only plain file names can be "
                              "extracted", f.name);
+        if (is_shard(files, f.name))
+            return lode_fail(err, LODE_E_CORRUPT,
+                             "\"%.100s\" is the name of a file and of a "
+                             "shard", f.name);
         if (!find_digest(x, &f, err) ||
             !lode_buf_append(files, &f, sizeof(f), err))
             return false;
@@ -244,24 +272,43 @@ tensor_of(const struct cv_restore *x, const struct cv_place *p)
            p->tensor_index;
 }
 
+/* A header may not see other tensors than the container holds. */
+static bool
+check_tensor(const struct cv_restored *f, const struct cv_shard_tensor *s,
+             const struct lode_tensor *t, struct lode_error *err)
+{
+    bool same = strcmp(s->dtype, t->dtype) == 0 &&
+                s->raw_bytes == t->raw_bytes && s->dim_count == t->dim_count &&
+                memcmp(s->dim, t->dim, sizeof(s->dim)) == 0;
+
+    return same || lode_fail(err, LODE_E_CORRUPT,
+                             "shard %.100s: tensor \"%.200s\" is %s of %" PRIu64
+                             " bytes by its header, but %.20s of %" PRIu64
+                             " bytes in the container, or has another shape",
+                             f->name, s->name, s->dtype, s->raw_bytes,
+                             t->dtype, t->raw_bytes);
+}
+
 static bool
 can_restore(const struct cv_restore *x, const struct cv_restored *f,
             bool *can, struct lode_error *err)
 {
     struct cv_shard s;
+    bool ok = true;
 
     if (!parse_header(f, &s, err))
         return false;
     *can = true;
-    for (uint32_t i = 0; i < s.tensor_count && *can; i++) {
+    for (uint32_t i = 0; ok && *can && i < s.tensor_count; i++) {
         const struct cv_place *p = cv_places_find(x->places,
                                                   s.tensors[i].name);
 
-        *can = p != NULL &&
-               tensor_of(x, p)->raw_bytes == s.tensors[i].raw_bytes;
+        *can = p != NULL;
+        ok = p == NULL ||
+             check_tensor(f, &s.tensors[i], tensor_of(x, p), err);
     }
     cv_shard_fini(&s);
-    return true;
+    return ok;
 }
 
 static bool

@@ -39,9 +39,9 @@ void rt_sampler_saw(struct rt_sampler *s, uint32_t id);
 void rt_sampler_forbid(struct rt_sampler *s, uint32_t id);
 
 /* Choose from logits[vocab_rows], which it may change.  Ties go to the lower
- * id.  LODE_E_CORRUPT when a logit is NaN or none of an id that may be chosen is
- * finite.  Allocates
- * nothing.  Order of the steps: penalty, temperature, top-k, top-p, min-p. */
+ * id.  LODE_E_CORRUPT when a logit is NaN, or none that may be chosen is
+ * finite.  Allocates nothing.  Order of the steps: penalty, temperature, top-k,
+ * top-p, min-p. */
 LODE_MUST_CHECK
 bool rt_sampler_pick(struct rt_sampler *s, float *logits, uint32_t *id,
                      struct lode_error *err);

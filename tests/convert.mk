@@ -17,7 +17,7 @@ CONVERT_TEST_LIBS = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
 	$(XXHASH_LIBS) $(CRYPTO_LIBS) -lm
 CONVERT_TESTS = tests/convert/t_safetensors tests/convert/t_checkpoint \
 	tests/convert/t_naming tests/convert/t_plan \
-	tests/convert/t_pipeline
+	tests/convert/t_pipeline tests/convert/t_restore
 check_PROGRAMS += $(CONVERT_TESTS)
 TESTS += $(CONVERT_TESTS)
 
@@ -30,6 +30,8 @@ tests_convert_t_naming_SOURCES = %reldir%/convert/t_naming.c $(BUILD)
 tests_convert_t_naming_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_pipeline_SOURCES = %reldir%/convert/t_pipeline.c $(BUILD)
 tests_convert_t_pipeline_LDADD = $(CONVERT_TEST_LIBS)
+tests_convert_t_restore_SOURCES = %reldir%/convert/t_restore.c $(BUILD)
+tests_convert_t_restore_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_plan_SOURCES = %reldir%/convert/t_plan.c $(BUILD)
 tests_convert_t_plan_LDADD = $(CONVERT_TEST_LIBS)
 
