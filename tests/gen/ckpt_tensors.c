@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SIZE_LIMIT = 1 << 24 };
+
 /* Where a tensor stands, and what must hold for it to exist. */
 enum where {
     IN_TOP,
@@ -360,6 +362,47 @@ ck_layer_is_full_attention(const struct ck_model *m, uint64_t layer)
     return layer % 4 == 3 || layer + 1 == count;
 }
 
+/* The option that sets a size; those of the vision tower have none. */
+static const char *const option_names[CK_GIVEN_COUNT] = {
+    [CK_HIDDEN] = "hidden",
+    [CK_LAYERS] = "layers",
+    [CK_VOCAB] = "vocab",
+    [CK_FIRST_DENSE] = "first-dense",
+    [CK_INTER] = "inter",
+    [CK_EXPERTS] = "experts",
+    [CK_TOPK] = "topk",
+    [CK_MOE_INTER] = "moe-inter",
+    [CK_SHARED] = "shared",
+    [CK_LATENT] = "latent",
+    [CK_BLOCK_SIZE] = "block-size",
+    [CK_HEADS] = "heads",
+    [CK_NOPE] = "nope",
+    [CK_ROPE] = "rope",
+    [CK_VDIM] = "vdim",
+    [CK_KV_LORA] = "kv-lora",
+    [CK_Q_LORA] = "q-lora",
+    [CK_KDA_HEADS] = "kda-heads",
+    [CK_KDA_DIM] = "kda-dim",
+};
+
+static bool
+check_sizes(const uint64_t *n, struct lode_error *err)
+{
+    for (size_t i = CK_HIDDEN; i < CK_GIVEN_COUNT; i++) {
+        bool may_be_zero = i == CK_FIRST_DENSE || i == CK_LATENT ||
+                           i == CK_BLOCK_SIZE || i == CK_Q_LORA ||
+                           i >= CK_VT_HIDDEN;
+
+        if (n[i] <= SIZE_LIMIT && (n[i] != 0 || may_be_zero))
+            continue;
+        return lode_fail(err, LODE_E_USAGE,
+                         "--%s %" PRIu64 " is out of range (%d to %d)",
+                         option_names[i], n[i], may_be_zero ? 0 : 1,
+                         SIZE_LIMIT);
+    }
+    return true;
+}
+
 bool
 ck_model_finish(struct ck_model *m, struct lode_error *err)
 {
@@ -367,15 +410,8 @@ ck_model_finish(struct ck_model *m, struct lode_error *err)
 
     n[CK_ONE] = 1;
     n[CK_TAPS] = 4;
-    for (size_t i = CK_HIDDEN; i < CK_GIVEN_COUNT; i++) {
-        bool may_be_zero = i == CK_FIRST_DENSE || i == CK_LATENT ||
-                           i == CK_BLOCK_SIZE || i == CK_Q_LORA ||
-                           i >= CK_VT_HIDDEN;
-
-        if (n[i] > 1 << 24 || (n[i] == 0 && !may_be_zero))
-            return lode_fail(err, LODE_E_USAGE,
-                             "a size of %" PRIu64 " is out of range", n[i]);
-    }
+    if (!check_sizes(n, err))
+        return false;
     n[CK_P] = n[CK_KDA_HEADS] * n[CK_KDA_DIM];
     n[CK_ALOG] = n[CK_KDA_HEADS] > n[CK_KDA_DIM] ? n[CK_KDA_HEADS]
                                                  : n[CK_KDA_DIM];

@@ -55,7 +55,14 @@ refuse "--preset k3: tiny, medium" --out "$tmp/no" --family kimi_linear \
     --preset k3
 refuse "--topk 4 of 3 experts" --out "$tmp/no" --experts 3 --topk 4
 refuse "both must be multiples of 32" --out "$tmp/no" --latent 33
-refuse "out of range" --out "$tmp/no" --hidden 99999999999
+refuse "--hidden 99999999999 is out of range (1 to 16777216)" --out "$tmp/no" \
+    --hidden 99999999999
+refuse "--latent 99999999999 is out of range (0 to 16777216)" --out "$tmp/no" \
+    --latent 99999999999
+for option in hidden layers vocab inter experts topk moe-inter shared heads \
+    nope rope vdim kv-lora kda-heads kda-dim; do
+    refuse "--$option 0 is out of range" --out "$tmp/no" --$option 0
+done
 refuse "are for kimi_k3" --out "$tmp/no" --family kimi_linear --vision
 [ ! -e "$tmp/no" ]
 ok $? "nothing is written for wrong options"
