@@ -24,4 +24,4 @@ lode_SOURCES = \
 	%reldir%/cmd_verify.c %reldir%/cmd_extract.c
 lode_CPPFLAGS = $(AM_CPPFLAGS) -DLODE_BINDIR='"$(bindir)"'
 lode_LDADD = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
-	$(XXHASH_LIBS) $(CRYPTO_LIBS)
+	$(XXHASH_LIBS) $(ZSTD_LIBS) $(CRYPTO_LIBS)

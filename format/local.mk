@@ -10,6 +10,8 @@ libformat_a_SOURCES = \
 	%reldir%/rules.h %reldir%/rules.c %reldir%/directory.c \
 	%reldir%/index.h %reldir%/index.c %reldir%/name.c \
 	%reldir%/head.h %reldir%/head.c \
+	%reldir%/pack.h %reldir%/pack.c %reldir%/unpack.c \
+	%reldir%/frame.h %reldir%/frame.c %reldir%/filter.h %reldir%/filter.c \
 	%reldir%/strings.h %reldir%/strings.c \
 	%reldir%/output.h %reldir%/output.c \
 	%reldir%/reader.c %reldir%/writer.c %reldir%/verify.c

@@ -24,7 +24,7 @@ enum {
     LODE_PACK_HEADER_BYTES = 8,
 };
 
-/* How a frame is taken apart before the codec (spec 7.4 has the bits). */
+/* How a frame is taken apart before the codec (spec 7.2 has the bits). */
 enum lode_filter {
     LODE_FILTER_NONE = 0,
     LODE_FILTER_ROT16SPLIT = 1, /* bf16: exponents | sign and mantissa */

@@ -21,4 +21,4 @@ bin_PROGRAMS += lode-run
 lode_run_SOURCES = %reldir%/main.c %reldir%/cmd.h %reldir%/cmd.c \
 	%reldir%/cmd_run.c %reldir%/cmd_eval.c %reldir%/cmd_plan.c
 lode_run_LDADD = libengine.a libtext.a libkernels.a libformat.a libbase.a \
-	$(XXHASH_LIBS) $(JANSSON_LIBS) $(PCRE2_LIBS) -lm
+	$(XXHASH_LIBS) $(ZSTD_LIBS) $(JANSSON_LIBS) $(PCRE2_LIBS) -lm

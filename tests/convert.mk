@@ -14,7 +14,7 @@ TESTS += $(CONVERT_CLI_TESTS)
 dist_check_SCRIPTS += $(CONVERT_CLI_TESTS)
 
 CONVERT_TEST_LIBS = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
-	$(XXHASH_LIBS) $(CRYPTO_LIBS) -lm
+	$(XXHASH_LIBS) $(ZSTD_LIBS) $(CRYPTO_LIBS) -lm
 CONVERT_TESTS = tests/convert/t_safetensors tests/convert/t_checkpoint \
 	tests/convert/t_naming tests/convert/t_plan \
 	tests/convert/t_pipeline tests/convert/t_restore

@@ -1,6 +1,6 @@
 # The engine and lode-run.
 ENGINE_LIBS = libengine.a libtext.a libkernels.a libformat.a libbase.a \
-	$(XXHASH_LIBS) $(JANSSON_LIBS) $(PCRE2_LIBS) -lm
+	$(XXHASH_LIBS) $(ZSTD_LIBS) $(JANSSON_LIBS) $(PCRE2_LIBS) -lm
 
 check_PROGRAMS += tests/runtime/golden
 tests_runtime_golden_SOURCES = %reldir%/runtime/golden.c

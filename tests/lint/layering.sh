@@ -59,6 +59,7 @@ only() { # HEADER FILE...
     ok $? "<$header> only in $*"
 }
 only xxhash.h format/hash.c
+only zstd.h format/pack.c format/unpack.c
 only openssl/evp.h format/digest.c
 only pcre2.h runtime/tok_split.c runtime/tok.h runtime/tok_load.c
 only pthread.h runtime/team.c runtime/fetch.c convert/pipeline.c \
