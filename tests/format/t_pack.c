@@ -9,6 +9,7 @@
 
 #include <zstd.h>
 
+#include "base/le.h"
 #include "format/limits.h"
 #include "format/pack.h"
 #include "tests/tap.h"
@@ -353,6 +354,26 @@ test_gain(void)
     ok(stored == 0 && filters == 0 && out == 0x5a, "one byte is left alone");
 }
 
+/* A plane that saves too little is raw, also in a block that is packed. */
+static void
+test_plane_gain(void)
+{
+    struct sample s;
+    uint32_t stored;
+    uint8_t filters;
+    uint8_t *out;
+
+    sample_make(&s, LODE_FILTER_NONE, 2 * MIB);
+    for (uint32_t i = 0; i < MIB; i++)
+        s.image[i] = i < 20000 ? 0 : (uint8_t)next(256);
+    out = pack(packer, &s, &stored, &filters);
+    ok(stored != 0, "a block with one frame that saves 2 %%");
+    is_u64(lode_load_u32(out + 8 + 4), MIB, "which is raw");
+    ok(lode_load_u32(out + 8 + 24 + 4) < MIB, "the other frame is packed");
+    free(out);
+    free(s.image);
+}
+
 /* Frames that do not gain are raw, without filter, between those that do. */
 static void
 test_mixed(void)
@@ -549,6 +570,7 @@ main(void)
     test_threads(LODE_FILTER_ROT16SPLIT);
     test_threads(LODE_FILTER_SCALECLASS);
     test_gain();
+    test_plane_gain();
     test_mixed();
     test_usage();
     test_most_frames();

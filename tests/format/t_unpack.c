@@ -192,6 +192,35 @@ test_sums(void)
                LODE_E_CORRUPT, "frame 1: plane 0 has", "scales that lie");
 }
 
+/* As many frames as there may be, of one byte each, and one more. */
+static void
+test_most_frames(void)
+{
+    for (uint32_t count = LODE_FRAMES_MAX; count <= LODE_FRAMES_MAX + 1;
+         count++) {
+        uint32_t bytes = TABLE + count * (RECORD + 1);
+        uint8_t *many = calloc(bytes, 1);
+        struct lode_error err;
+        bool good;
+
+        if (many == NULL)
+            exit(99);
+        lode_store_u32(many, count);
+        for (uint32_t i = 0; i < count; i++) {
+            lode_store_u32(many + TABLE + (size_t)i * RECORD, 1);
+            lode_store_u32(many + TABLE + (size_t)i * RECORD + 4, 1);
+            lode_store_u32(many + TABLE + (size_t)i * RECORD + 16, 1);
+        }
+        good = unpack(many, bytes, 0, count, &err);
+        if (count == LODE_FRAMES_MAX)
+            ok(good, "as many frames as the limit");
+        else
+            fails_with(good, &err, LODE_E_CORRUPT, "16385 frames, expected 1",
+                       "one more");
+        free(many);
+    }
+}
+
 /* A block of one frame without filter, around what claims to be zstd. */
 static bool
 unpack_zstd(const uint8_t *data, uint32_t bytes, uint32_t raw,
@@ -346,6 +375,7 @@ main(void)
     make_block();
     test_sums();
     test_table();
+    test_most_frames();
     test_zstd_content();
     test_zstd_flags();
     test_flips();
