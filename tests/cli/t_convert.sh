@@ -143,7 +143,7 @@ else
 fi
 
 # Cancelled.  A checkpoint of holes takes a while and no space.
-"$MKCKPT" --out "$tmp/big" --preset medium --layers 13 --headers-only \
+"$MKCKPT" --out "$tmp/big" --preset medium --layers 13 --sparse \
     >/dev/null || exit 99
 for signal in TERM INT; do
     "$LODE" convert -q "$tmp/big" "$lode" >"$out" 2>"$err" &

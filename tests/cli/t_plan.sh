@@ -31,7 +31,7 @@ if [ -n "${LODE_SANITIZED:-}" ]; then
     skip "Kimi K3's real shape" "takes long under a sanitizer"
     done_testing
 fi
-run 0 "$MKCKPT" -o "$tmp/k3" --preset k3 --headers-only
+run 0 "$MKCKPT" -o "$tmp/k3" --preset k3 --sparse
 run 0 "$LODE" convert -q --index-only "$tmp/k3" "$tmp/k3.lode"
 rm -rf "$tmp/k3"
 run 0 "$LODE" info "$tmp/k3.lode" --json

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a checkpoint by the published layout alone: check_ckpt.py DIR [DIR].
+"""Read a checkpoint by the published layout alone:
+check_ckpt.py DIR [DIR [TENSOR]...].
 
 One folder: its index lists exactly the tensors of the headers, where they are,
 and their bytes; tensors fill each shard without gap; floats are finite.  Two
-folders: also, that both hold the same tensors."""
+folders: also, that both hold the same tensors, or that those named are the
+same in both."""
 import json
 import os
 import struct
@@ -62,5 +64,10 @@ def checkpoint(folder):
 
 first = checkpoint(sys.argv[1])
 assert first
-if len(sys.argv) > 2 and checkpoint(sys.argv[2]) != first:
-    sys.exit("the tensors differ")
+if len(sys.argv) > 2:
+    second = checkpoint(sys.argv[2])
+    names = sys.argv[3:] or sorted(first.keys() | second.keys())
+    if any(first.get(n) != second.get(n) for n in names):
+        sys.exit("the tensors differ")
+    if any(n not in first for n in names):
+        sys.exit("no such tensor")

@@ -159,13 +159,17 @@ bool ck_write_tokenizer(const struct ck_model *m, const char *dir,
                         struct lode_error *err);
 
 /* Shards and model.safetensors.index.json into dir.  shard_count 0: one a
- * layer, then one for each further unit. */
+ * layer, then one for each further unit.  fill: of a sparse checkpoint, which
+ * tensors get values all the same, patterns of fnmatch(3) with commas between
+ * them; each must match something.  NULL: none. */
 struct ck_shards {
     const char *dir;
     uint64_t shard_count;
-    bool headers_only;
+    bool sparse; /* holes instead of values */
+    const char *fill;
     uint64_t tensor_count; /* out */
     uint64_t total_bytes;  /* out */
+    uint64_t filled_bytes; /* out: of values, not of holes */
 };
 LODE_MUST_CHECK
 bool ck_write_shards(const struct ck_model *m, struct ck_shards *s,

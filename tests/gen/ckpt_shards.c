@@ -4,6 +4,7 @@
 #include "tests/gen/ckpt.h"
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "base/file.h"
 #include "base/le.h"
 
-enum { PIECE_BYTES = 1 << 20 };
+enum { PIECE_BYTES = 1 << 20, PATTERNS_MAX = 32 };
 
 /* What a run of the writer holds: the list of one shard, and one piece. */
 struct writer {
@@ -29,6 +30,10 @@ struct writer {
     uint8_t *piece;
     FILE *index;
     bool index_began;
+    char *patterns[PATTERNS_MAX]; /* into pattern_text */
+    bool matched[PATTERNS_MAX];
+    size_t pattern_count;
+    char *pattern_text;
 };
 
 static void
@@ -83,6 +88,50 @@ build_header(struct writer *w, struct lode_error *err)
 }
 
 static bool
+split_patterns(struct writer *w, struct lode_error *err)
+{
+    const char *fill = w->s->fill;
+    char *rest;
+
+    if (fill == NULL)
+        return true;
+    if (!lode_strndup(fill, strlen(fill), &w->pattern_text, err))
+        return false;
+    rest = w->pattern_text;
+    for (char *one; (one = strsep(&rest, ",")) != NULL;) {
+        if (w->pattern_count == PATTERNS_MAX)
+            return lode_fail(err, LODE_E_USAGE,
+                             "--fill: more than %d patterns", PATTERNS_MAX);
+        w->patterns[w->pattern_count++] = one;
+    }
+    return true;
+}
+
+/* Has this tensor values?  Notes every pattern that says so. */
+static bool
+is_filled(struct writer *w, const char *name)
+{
+    bool any = !w->s->sparse;
+
+    for (size_t i = 0; i < w->pattern_count; i++)
+        if (fnmatch(w->patterns[i], name, 0) == 0) {
+            w->matched[i] = true;
+            any = true;
+        }
+    return any;
+}
+
+static bool
+check_patterns(const struct writer *w, struct lode_error *err)
+{
+    for (size_t i = 0; i < w->pattern_count; i++)
+        if (!w->matched[i])
+            return lode_fail(err, LODE_E_USAGE, "--fill %s: no such tensor",
+                             w->patterns[i]);
+    return true;
+}
+
+static bool
 write_values(struct writer *w, int fd, struct lode_error *err)
 {
     uint64_t offset = w->header.used_bytes;
@@ -90,6 +139,11 @@ write_values(struct writer *w, int fd, struct lode_error *err)
     for (size_t i = 0; i < ck_list_count(&w->list); i++) {
         const struct ck_tensor *t = ck_list_at(&w->list, i);
 
+        if (!is_filled(w, ck_list_name(&w->list, i))) {
+            offset += t->bytes;
+            continue;
+        }
+        w->s->filled_bytes += t->bytes;
         ck_filler_begin(&w->filler, w->m, ck_list_name(&w->list, i), t);
         for (uint64_t done = 0; done < t->bytes;) {
             size_t bytes = t->bytes - done < PIECE_BYTES
@@ -143,12 +197,11 @@ flush_shard(struct writer *w, struct lode_error *err)
     }
     if (!lode_file_write(fd, 0, w->header.data, w->header.used_bytes, err))
         goto out;
-    if (w->s->headers_only) {
-        if (ftruncate(fd, (off_t)(w->header.used_bytes + bytes)) != 0) {
-            lode_fail_errno(err, "%s", path);
-            goto out;
-        }
-    } else if (!write_values(w, fd, err)) {
+    if (ftruncate(fd, (off_t)(w->header.used_bytes + bytes)) != 0) {
+        lode_fail_errno(err, "%s", path);
+        goto out;
+    }
+    if (!write_values(w, fd, err)) {
         lode_fail_in(err, "%s", path);
         goto out;
     }
@@ -269,7 +322,7 @@ write_all(struct writer *w, struct lode_error *err)
                          w->shard_index, w->shard_count);
     if (fprintf(w->index, "\n  }\n}\n") < 0)
         return lode_fail_errno(err, "model.safetensors.index.json");
-    return true;
+    return check_patterns(w, err);
 }
 
 bool
@@ -286,8 +339,10 @@ ck_write_shards(const struct ck_model *m, struct ck_shards *s,
     w.s = s;
     s->tensor_count = 0;
     s->total_bytes = 0;
+    s->filled_bytes = 0;
     ck_filler_init(&w.filler);
-    if (!lode_alloc_array(PIECE_BYTES, 1, "a piece", &piece, err) ||
+    if (!split_patterns(&w, err) ||
+        !lode_alloc_array(PIECE_BYTES, 1, "a piece", &piece, err) ||
         !lode_path_join(s->dir, "model.safetensors.index.json", &path, err))
         goto out;
     w.piece = piece;
@@ -302,6 +357,7 @@ out:
         good = lode_fail_errno(err, "%s", path);
     free(path);
     free(piece);
+    free(w.pattern_text);
     ck_list_fini(&w.list);
     lode_buf_fini(&w.header);
     return good;

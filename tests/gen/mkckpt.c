@@ -82,7 +82,8 @@ struct arguments {
     uint64_t shard_count;
     bool per_layer;
     struct ck_model model; /* seed, scale, vision */
-    bool headers_only;
+    bool sparse;
+    const char *fill;
 };
 
 static bool
@@ -178,8 +179,11 @@ parse(int argc, char **argv, struct arguments *a, bool *help_shown,
          "shards, cut by bytes"},
         {"shard-per-layer", 0, LODE_OPT_FLAG, &a->per_layer, NULL,
          "a shard a layer (default for kimi_k3)"},
-        {"headers-only", 0, LODE_OPT_FLAG, &a->headers_only, NULL,
-         "true sizes, but holes instead of values"},
+        {"sparse", 0, LODE_OPT_FLAG, &a->sparse, NULL,
+         "true sizes, but holes instead of values: all are zero"},
+        {"fill", 0, LODE_OPT_TEXT, &a->fill, "PATTERN",
+         "with --sparse: values for tensors named so; * is any text, and a"
+         " comma begins a further pattern"},
         {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
     };
     const struct lode_usage usage = {
@@ -206,12 +210,17 @@ make(struct arguments *a, struct ck_shards *s, struct lode_error *err)
          a->model.size[CK_BLOCK_SIZE] != 0))
         return lode_fail(err, LODE_E_USAGE, "--vision, --latent and"
                                             " --block-size are for kimi_k3");
+    if (a->fill != NULL && !a->sparse)
+        return lode_fail(err, LODE_E_USAGE,
+                         "--fill is for --sparse; without it every tensor has"
+                         " values");
     if (!ck_model_finish(&a->model, err))
         return false;
     if (mkdir(a->out, 0777) != 0 && errno != EEXIST)
         return lode_fail_errno(err, "%s", a->out);
     s->dir = a->out;
-    s->headers_only = a->headers_only;
+    s->sparse = a->sparse;
+    s->fill = a->fill;
     s->shard_count = a->shard_count != NOT_GIVEN ? a->shard_count
                      : a->per_layer || a->model.family == CK_KIMI_K3 ? 0
                                                                      : 4;
@@ -245,7 +254,10 @@ main(int argc, char **argv)
         return 0;
     if (!make(&a, &s, &err))
         return lode_cli_report("mkckpt", &err);
-    printf("%" PRIu64 " tensors, %" PRIu64 " bytes\n", s.tensor_count,
+    printf("%" PRIu64 " tensors, %" PRIu64 " bytes", s.tensor_count,
            s.total_bytes);
+    if (a.sparse)
+        printf(", %" PRIu64 " of them not holes", s.filled_bytes);
+    printf("\n");
     return 0;
 }

@@ -23,8 +23,20 @@ for family in kimi_k3 kimi_linear; do
     ok $? "$family: but the same config.json"
     rm -r "$tmp/again"
     run 0 "$MKCKPT" --out "$tmp/$family-3" --family $family --seed 7 --shards 3
-    run 0 "$MKCKPT" --out "$tmp/$family-holes" --family $family --headers-only
+    run 0 "$MKCKPT" --out "$tmp/$family-holes" --family $family --sparse
+    run 0 "$MKCKPT" --out "$tmp/all" --family $family --seed 7 --sparse \
+        --fill '*'
+    same_tree "$tmp/$family" "$tmp/all"
+    ok $? "$family: holes that are all filled are no holes"
+    rm -r "$tmp/all"
 done
+
+# Holes but for an embedding and one norm.
+embed=model.embed_tokens.weight
+run 0 "$MKCKPT" --out "$tmp/some" --family kimi_linear --seed 7 --sparse \
+    --shards 3 --fill "$embed,*.layers.1.input_layernorm.weight"
+like "$out" " $((768 * 72 * 2 + 72 * 2)) of them not holes" \
+    "says what is filled"
 
 if command -v python3 >/dev/null 2>&1; then
     for dir in kimi_k3 kimi_linear kimi_k3-holes kimi_linear-holes; do
@@ -38,6 +50,16 @@ if command -v python3 >/dev/null 2>&1; then
             "$srcdir/tests/gen/check_ckpt.py" "$tmp/$family" \
             "$tmp/$family-holes"
     done
+    check "a filled tensor has the values it has without holes" python3 \
+        "$srcdir/tests/gen/check_ckpt.py" "$tmp/kimi_linear" "$tmp/some" \
+        "$embed" model.layers.1.input_layernorm.weight
+    check "the others are holes" python3 \
+        "$srcdir/tests/gen/check_ckpt.py" "$tmp/kimi_linear-holes" \
+        "$tmp/some" model.norm.weight model.layers.0.input_layernorm.weight \
+        model.layers.1.post_attention_layernorm.weight
+    refute "and no values" python3 \
+        "$srcdir/tests/gen/check_ckpt.py" "$tmp/kimi_linear" "$tmp/some" \
+        model.norm.weight
 else
     skip "index and headers agree" "no python3"
 fi
@@ -64,6 +86,9 @@ for option in hidden layers vocab inter experts topk moe-inter shared heads \
     refuse "--$option 0 is out of range" --out "$tmp/no" --$option 0
 done
 refuse "are for kimi_k3" --out "$tmp/no" --family kimi_linear --vision
+refuse "--fill is for --sparse" --out "$tmp/no" --fill '*'
 [ ! -e "$tmp/no" ]
 ok $? "nothing is written for wrong options"
+refuse "--fill *.layers.99.*: no such tensor" --out "$tmp/none" --sparse \
+    --fill '*.layers.1.*,*.layers.99.*'
 done_testing
