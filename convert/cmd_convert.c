@@ -359,8 +359,10 @@ check_space(const struct work *k, struct lode_error *err)
         return true;
     return lode_fail(err, LODE_E_IO,
                      "%s: not enough space on the drive: %" PRIu64
-                     " bytes are needed, %" PRIu64 " are available",
-                     k->opt->out, k->needed_bytes, k->free_bytes);
+                     " bytes are needed, %" PRIu64 " are available, %" PRIu64
+                     " are missing",
+                     k->opt->out, k->needed_bytes, k->free_bytes,
+                     k->needed_bytes - k->free_bytes);
 }
 
 static bool
@@ -437,10 +439,13 @@ convert(struct work *k, struct lode_error *err)
         return false;
     if (!o->json && !o->quiet)
         print_plan(k);
+    /* A plan that does not fit is shown all the same. */
+    if (o->dry_run && o->json && !print_json(k, false, err))
+        return false;
     if (!check_space(k, err))
         return false;
     if (o->dry_run)
-        return !o->json || print_json(k, false, err);
+        return true;
     if (!write_container(k, err))
         return false;
     if (o->json)

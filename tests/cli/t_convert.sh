@@ -136,6 +136,10 @@ if mount -t tmpfs -o size=400k tmpfs "$tmp/small" 2>/dev/null; then
     like "$err" "are available" "full drive: what is there"
     run 1 "$LODE" convert --dry-run "$c" "$tmp/small/c.lode"
     like "$err" "bytes are needed" "full drive: the dry run says it, too"
+    run 1 "$LODE" convert --dry-run --json "$c" "$tmp/small/c.lode"
+    like "$out" '"file_bytes"' "full drive: and its figures"
+    missing=$(($(number disk_peak_bytes "$out") - $(number free_bytes "$out")))
+    like "$err" " $missing are missing" "full drive: what is missing"
     check "full drive: leaves nothing" test -z "$(ls "$tmp/small")"
     umount "$tmp/small"
 else
