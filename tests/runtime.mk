@@ -24,7 +24,7 @@ tests_runtime_session_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
 
 RUN_TESTS = tests/cli/t_golden.sh tests/cli/t_same.sh tests/cli/t_memory.sh \
 	tests/cli/t_damage.sh tests/cli/t_session.sh tests/cli/t_plan.sh \
-	tests/cli/t_cases_run.sh
+	tests/cli/t_scale.sh tests/cli/t_cases_run.sh
 TESTS += $(RUN_TESTS)
 dist_check_SCRIPTS += $(RUN_TESTS)
 
