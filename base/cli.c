@@ -147,6 +147,18 @@ parse_u64(const char *text, uint64_t *out)
 }
 
 static bool
+add_to_list(const struct lode_opt *o, const char *value, struct lode_error *err)
+{
+    struct lode_opt_list *list = o->target;
+
+    if (list->count == LODE_OPT_LIST_MAX)
+        return lode_fail(err, LODE_E_USAGE, "--%s: given more than %d times",
+                         o->name, LODE_OPT_LIST_MAX);
+    list->items[list->count++] = value;
+    return true;
+}
+
+static bool
 store(const struct lode_opt *o, const char *value, struct lode_error *err)
 {
     char *end;
@@ -159,6 +171,8 @@ store(const struct lode_opt *o, const char *value, struct lode_error *err)
     case LODE_OPT_TEXT:
         *(const char **)o->target = value;
         return true;
+    case LODE_OPT_LIST:
+        return add_to_list(o, value, err);
     case LODE_OPT_SIZE:
         if (!lode_parse_size(value, o->target, err))
             return lode_fail_in(err, "--%s", o->name);

@@ -21,6 +21,14 @@ enum lode_opt_type {
     LODE_OPT_SIZE,   /* uint64_t *; "8G": K M G T are powers of 1024 */
     LODE_OPT_U64,    /* uint64_t * */
     LODE_OPT_F64,    /* double *; finite */
+    LODE_OPT_LIST,   /* struct lode_opt_list *; each use adds a text */
+};
+
+enum { LODE_OPT_LIST_MAX = 64 };
+
+struct lode_opt_list {
+    const char *items[LODE_OPT_LIST_MAX + 1]; /* borrowed; NULL ends it */
+    size_t count;
 };
 
 struct lode_opt {

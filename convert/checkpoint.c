@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "convert/consume.h"
 #include "convert/folder.h"
 #include "convert/weight_map.h"
 #include "format/encoding.h"
@@ -137,11 +138,20 @@ open_source(struct cv_checkpoint *c, const struct cv_file *f,
     struct stat st;
 
     s->fd = -1;
+    s->consumed = f->consumed;
     if (!lode_strndup(f->name, strlen(f->name), &s->name, err))
         return false;
     c->source_count++; /* from here on the close function sees it */
     if (!lode_path_join(c->path, f->name, &path, err))
         return false;
+    if (f->consumed) {
+        char *plain = path;
+        bool ok = cv_consume_name(plain, &path, err);
+
+        free(plain);
+        if (!ok)
+            return false;
+    }
     if (!lode_file_open(path, &s->fd, &s->file_bytes, err)) {
         free(path);
         return false;
@@ -477,12 +487,15 @@ cv_checkpoint_open(const char *path, const struct cv_checkpoint_options *opt,
                    struct lode_error *err)
 {
     struct gathering g;
+    const struct cv_folder_options fo = {
+        .follow_symlinks = opt->follow_symlinks,
+        .take_consumed = opt->take_consumed};
     bool ok = false;
     void *p;
 
     memset(&g, 0, sizeof(g));
     g.opt = opt;
-    if (!cv_folder_list(path, opt->follow_symlinks, &g.folder, notes, err))
+    if (!cv_folder_list(path, &fo, &g.folder, notes, err))
         return false;
     if (lode_alloc_array(1, sizeof(*g.c), "checkpoint", &p, err)) {
         g.c = p;
@@ -524,20 +537,30 @@ cv_checkpoint_close(struct cv_checkpoint *c)
 }
 
 bool
+cv_source_unchanged(const struct cv_checkpoint *c, uint32_t source,
+                    struct lode_error *err)
+{
+    const struct cv_source *s = &c->sources[source];
+    struct stat st;
+
+    if (s->consumed)
+        return true; /* we changed it */
+    if (fstat(s->fd, &st) != 0)
+        return lode_fail_errno(err, "%s/%s", c->path, s->name);
+    if ((uint64_t)st.st_size == s->file_bytes &&
+        st.st_mtim.tv_sec == s->changed_s &&
+        st.st_mtim.tv_nsec == s->changed_ns)
+        return true;
+    return lode_fail(err, LODE_E_IO,
+                     "%s/%s: the file changed while it was read", c->path,
+                     s->name);
+}
+
+bool
 cv_checkpoint_unchanged(const struct cv_checkpoint *c, struct lode_error *err)
 {
-    for (uint32_t i = 0; i < c->source_count; i++) {
-        const struct cv_source *s = &c->sources[i];
-        struct stat st;
-
-        if (fstat(s->fd, &st) != 0)
-            return lode_fail_errno(err, "%s/%s", c->path, s->name);
-        if ((uint64_t)st.st_size != s->file_bytes ||
-            st.st_mtim.tv_sec != s->changed_s ||
-            st.st_mtim.tv_nsec != s->changed_ns)
-            return lode_fail(err, LODE_E_IO,
-                             "%s/%s: the file changed while it was read",
-                             c->path, s->name);
-    }
+    for (uint32_t i = 0; i < c->source_count; i++)
+        if (!cv_source_unchanged(c, i, err))
+            return false;
     return true;
 }

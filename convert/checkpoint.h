@@ -22,6 +22,7 @@ struct cv_source {
     int64_t changed_s;     /* time of last change, to notice one */
     int64_t changed_ns;
     int fd;
+    bool consumed; /* given up: its header is there, its data may not be */
 };
 
 /* A tensor of the catalogue: 88 bytes, since Kimi K3 has half a million. */
@@ -42,6 +43,7 @@ struct cv_checkpoint_options {
     bool rebuild_index;
     bool follow_symlinks;
     bool headers_only; /* the data of shards may be missing */
+    bool take_consumed; /* go on with shards that were given up */
     const char *const *skip_prefixes; /* NULL, or a list that NULL ends */
 };
 
@@ -71,7 +73,11 @@ bool cv_checkpoint_open(const char *path,
                         struct lode_error *err);
 void cv_checkpoint_close(struct cv_checkpoint *c); /* NULL is allowed */
 
-/* Fails with LODE_E_IO when a source is no longer the file that was opened. */
+/* Fails with LODE_E_IO when a source is no longer the file that was opened,
+ * unless we have given it up. */
+LODE_MUST_CHECK
+bool cv_source_unchanged(const struct cv_checkpoint *c, uint32_t source,
+                         struct lode_error *err);
 LODE_MUST_CHECK
 bool cv_checkpoint_unchanged(const struct cv_checkpoint *c,
                              struct lode_error *err);

@@ -10,5 +10,9 @@ int cmd_convert(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_extract(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_repair(int argc, char **argv);
+int cmd_statement(int argc, char **argv);
+int cmd_repack(int argc, char **argv);
 
 #endif

@@ -17,6 +17,9 @@
 #include "base/mem.h"
 #include "convert/checkpoint.h"
 #include "convert/cmd.h"
+#include "convert/consume.h"
+#include "convert/identity.h"
+#include "convert/leftover.h"
 #include "convert/naming.h"
 #include "convert/notes.h"
 #include "convert/pipeline.h"
@@ -25,6 +28,8 @@
 #include "convert/vocabulary.h"
 #include "format/lode_write.h"
 
+#define DEFAULT_CODEC "auto"
+
 enum { CONFIG_BYTES_MAX = 16 << 20 };
 
 struct options {
@@ -32,8 +37,13 @@ struct options {
     const char *source;
     const char *out;
     const char *label;
+    const char *codec;
+    struct cv_pipeline_options pipeline;
     uint64_t align;
     uint64_t jobs;
+    bool archive;
+    bool fast;
+    bool restart;
     bool dry_run;
     bool json;
     bool text_only;
@@ -58,15 +68,30 @@ struct work {
     uint64_t free_bytes; /* of the drive that OUT lies on */
     uint64_t memory_bytes;
     uint32_t block_count;
+    uint64_t consume_bytes; /* the same with --consume */
     double seconds;
+    bool was_finished;
+    uint32_t done_count; /* blocks that an earlier run has written */
+    uint8_t plan_digest[LODE_DIGEST_BYTES];
     uint8_t root[LODE_DIGEST_BYTES];
 };
 
 static bool
-check_options(const struct options *o, struct lode_error *err)
+check_codec(struct options *o, struct lode_error *err)
 {
-    struct stat st;
+    if ((o->codec != NULL) + o->archive + o->fast > 1)
+        return lode_fail(err, LODE_E_USAGE,
+                         "--codec, --archive and --fast exclude each other");
+    return cv_choice_parse(o->archive         ? "archive"
+                           : o->fast          ? "none"
+                           : o->codec != NULL ? o->codec
+                                              : DEFAULT_CODEC,
+                           &o->pipeline.choice, err);
+}
 
+static bool
+check_options(struct options *o, struct lode_error *err)
+{
     if (o->checkpoint.include_unindexed && o->checkpoint.skip_unindexed)
         return lode_fail(err, LODE_E_USAGE,
                          "--include-unindexed and --skip-unindexed exclude "
@@ -81,12 +106,18 @@ check_options(const struct options *o, struct lode_error *err)
         return lode_fail(err, LODE_E_USAGE,
                          "--jobs: %" PRIu64 " is not between 1 and %d",
                          o->jobs, CV_JOBS_MAX);
-    if (!o->force && lstat(o->out, &st) == 0 && S_ISREG(st.st_mode))
+    if (o->pipeline.consume && o->checkpoint.headers_only)
         return lode_fail(err, LODE_E_USAGE,
-                         "%s exists; --force replaces it once the new "
-                         "container is complete",
-                         o->out);
-    return true;
+                         "--consume and --index-only exclude each other");
+    if (o->pipeline.consume && o->text_only)
+        return lode_fail(err, LODE_E_USAGE,
+                         "--consume and --text-only exclude each other: what "
+                         "is left out would be lost");
+    o->pipeline.jobs = (uint32_t)o->jobs;
+    o->pipeline.align_bytes = (uint32_t)o->align;
+    o->pipeline.journal = !o->checkpoint.headers_only;
+    o->checkpoint.take_consumed = o->pipeline.consume;
+    return check_codec(o, err);
 }
 
 /* Two threads for digests saturate what a drive delivers; more is allowed. */
@@ -120,7 +151,18 @@ parse(int argc, char **argv, struct options *o, bool *help,
          "go by the headers of the shards, not by the index"},
         {"follow-symlinks", 0, LODE_OPT_FLAG, &o->checkpoint.follow_symlinks,
          NULL, "allow links that leave the folder"},
-        {"jobs", 'j', LODE_OPT_U64, &o->jobs, "N", "threads for digests"},
+        {"codec", 0, LODE_OPT_TEXT, &o->codec, "CODEC",
+         "auto, none, zstd, zstd:LEVEL or archive"},
+        {"archive", 0, LODE_OPT_FLAG, &o->archive, NULL,
+         "as small as possible: --codec archive"},
+        {"fast", 0, LODE_OPT_FLAG, &o->fast, NULL,
+         "as fast to read as possible: --codec none"},
+        {"consume", 0, LODE_OPT_FLAG, &o->pipeline.consume, NULL,
+         "give up the shards on the way: for drives without room for both"},
+        {"restart", 0, LODE_OPT_FLAG, &o->restart, NULL,
+         "throw away unfinished work instead of going on with it"},
+        {"jobs", 'j', LODE_OPT_U64, &o->jobs, "N",
+         "threads for packing and digests"},
         {"label", 0, LODE_OPT_TEXT, &o->label, "TEXT",
          "a name that lode info shows"},
         {"index-only", 0, LODE_OPT_FLAG, &o->checkpoint.headers_only, NULL,
@@ -216,7 +258,7 @@ memory_needed(const struct work *k)
 
     return k->c->tensor_count * (sizeof(struct cv_tensor) + 72) +
            k->plan->block_count * sizeof(struct cv_block) + k->index_bytes +
-           cv_pipeline_bytes(k->plan) + rest;
+           cv_pipeline_bytes(k->plan, &k->opt->pipeline) + rest;
 }
 
 /* What the drive has free; 0 when it does not say. */
@@ -239,20 +281,46 @@ free_space(const char *out)
     return bytes;
 }
 
+/* What stands for this conversion in a journal. */
+static bool
+identify(struct work *k, struct lode_error *err)
+{
+    const struct options *o = k->opt;
+    char codec[32];
+    char text[512];
+
+    (void)snprintf(text, sizeof(text),
+                   "convert %s, zstd %s, codec %s align %" PRIu64
+                   " text-only %d keep-unknown %d unindexed %d %d rebuild %d "
+                   "label %s",
+                   PACKAGE_STRING,
+                   o->pipeline.choice.codec != CV_CODEC_NONE
+                       ? lode_pack_version()
+                       : "raw",
+                   cv_choice_name(&o->pipeline.choice, codec, sizeof(codec)),
+                   o->align, o->text_only, o->keep_unknown,
+                   o->checkpoint.include_unindexed,
+                   o->checkpoint.skip_unindexed, o->checkpoint.rebuild_index,
+                   o->label != NULL ? o->label : "");
+    return cv_identity(k->c, text, k->plan_digest, err);
+}
+
 static bool
 make_plan(struct work *k, struct lode_error *err)
 {
     struct lode_writer_options wo = {
         .label = k->opt->label,
-        .index_only = k->opt->checkpoint.headers_only};
+        .partial = k->opt->checkpoint.headers_only,
+        .packed = k->opt->pipeline.choice.codec != CV_CODEC_NONE,
+        .plan = k->opt->pipeline.journal ? k->plan_digest : NULL,
+        .restart = k->opt->restart};
 
     while (UINT64_C(1) << wo.align_log2 < k->opt->align)
         wo.align_log2++;
-    if (!cv_plan_build(k->c, k->m, &k->plan, err) ||
+    if (!identify(k, err) || !cv_plan_build(k->c, k->m, &k->plan, err) ||
         !lode_writer_new(k->opt->out, &wo, &k->w, err) ||
         !cv_plan_declare(k->plan, k->w, err) ||
-        !lode_writer_sizes(k->w, &k->index_bytes, &k->file_bytes,
-                           &k->block_count, err))
+        !lode_writer_sizes(k->w, &k->index_bytes, &k->file_bytes, err))
         return false;
     cv_summary_init(&k->summary);
     for (uint32_t i = 0; i < k->plan->group_count; i++) {
@@ -264,14 +332,20 @@ make_plan(struct work *k, struct lode_error *err)
         group.object_count = g->object_count;
         group.object_raw_bytes = g->object_raw_bytes;
         group.blocks_per_object = cv_blocks_per_object(g);
+        k->block_count += g->object_count * group.blocks_per_object;
         cv_summary_add(&k->summary, &group, g->tensors, g->tensor_count);
     }
     k->needed_bytes =
-        !wo.index_only ? k->file_bytes
+        !wo.partial ? k->file_bytes
                        : k->index_bytes +
                              k->summary.parts[CV_PART_FILES].raw_bytes;
     k->free_bytes = free_space(k->opt->out);
     k->memory_bytes = memory_needed(k);
+    if (!cv_pipeline_consume_peak(k->plan, k->index_bytes, k->opt->align,
+                                  &k->consume_bytes, err))
+        return false;
+    if (k->opt->pipeline.consume)
+        k->needed_bytes = k->consume_bytes;
     return true;
 }
 
@@ -293,6 +367,10 @@ print_plan(const struct work *k)
            lode_format_bytes(k->free_bytes, b, sizeof(b)));
     printf("  memory     %s\n", lode_format_bytes(k->memory_bytes, a,
                                                   sizeof(a)));
+    if (k->opt->pipeline.consume)
+        printf("  CONSUME    each shard is renamed to NAME" CV_CONSUMED_SUFFIX
+               " and loses its data once that is durable in the container; "
+               "all are removed at the end\n");
     for (const char *line = cv_notes_next(&k->notes, NULL); line != NULL;
          line = cv_notes_next(&k->notes, line))
         printf("  note       %s\n", line);
@@ -338,6 +416,7 @@ print_json(const struct work *k, bool done, struct lode_error *err)
          set_int(o, "index_bytes", k->index_bytes) &&
          set_int(o, "file_bytes", k->file_bytes) &&
          set_int(o, "disk_peak_bytes", k->needed_bytes) &&
+         set_int(o, "disk_peak_consume_bytes", k->consume_bytes) &&
          set_int(o, "free_bytes", k->free_bytes) &&
          set_int(o, "memory_bytes", k->memory_bytes) &&
          lode_json_set(o, "notes", notes_json(k)) &&
@@ -352,17 +431,73 @@ print_json(const struct work *k, bool done, struct lode_error *err)
     return lode_json_print(o, err);
 }
 
+/* What unfinished work occupies needs no new space. */
+static uint64_t
+begun_bytes(const char *out, bool *begun)
+{
+    struct lode_error ignored;
+    struct stat st;
+    uint64_t bytes = 0;
+    void *path = NULL;
+
+    *begun = false;
+    if (!lode_alloc_array(strlen(out) + 5, 1, "path", &path, &ignored))
+        return 0;
+    (void)snprintf(path, strlen(out) + 5, "%s.wip", out);
+    if (stat(path, &st) == 0) {
+        bytes = (uint64_t)st.st_blocks * 512;
+        *begun = true;
+    }
+    free(path);
+    return bytes;
+}
+
 static bool
 check_space(const struct work *k, struct lode_error *err)
 {
-    if (k->free_bytes == 0 || k->free_bytes >= k->needed_bytes)
+    bool begun;
+    uint64_t there = k->free_bytes + begun_bytes(k->opt->out, &begun);
+
+    if (k->free_bytes == 0 || there >= k->needed_bytes)
         return true;
     return lode_fail(err, LODE_E_IO,
                      "%s: not enough space on the drive: %" PRIu64
                      " bytes are needed, %" PRIu64 " are available, %" PRIu64
-                     " are missing",
-                     k->opt->out, k->needed_bytes, k->free_bytes,
-                     k->needed_bytes - k->free_bytes);
+                     " are missing%s",
+                     k->opt->out, k->needed_bytes, there,
+                     k->needed_bytes - there,
+                     !k->opt->pipeline.consume && there >= k->consume_bytes
+                         ? "; --consume gives up the shards on the way and "
+                           "fits"
+                         : "");
+}
+
+/* Is giving up possible at all?  Said before the first byte is written. */
+static bool
+check_consume(const struct work *k, struct lode_error *err)
+{
+    if (!k->opt->pipeline.consume)
+        return true;
+    if (!k->c->complete)
+        return lode_fail(err, LODE_E_USAGE,
+                         "%s: --consume is only for checkpoints that are "
+                         "carried as a whole: what is left out would be lost",
+                         k->opt->source);
+    for (uint32_t i = 0; i < k->c->shard_count; i++) {
+        char *path = NULL;
+        bool ok;
+
+        if (k->c->sources[i].consumed)
+            continue;
+        if (!lode_path_join(k->c->path, k->c->sources[i].name, &path, err))
+            return false;
+        ok = cv_consume_claimable(path, err) &&
+             (i != 0 || cv_consume_possible(path, err));
+        free(path);
+        if (!ok)
+            return false;
+    }
+    return true;
 }
 
 static bool
@@ -370,19 +505,27 @@ write_container(struct work *k, struct lode_error *err)
 {
     struct lode_progress progress;
     uint64_t start = lode_now_ns();
+    uint64_t bytes;
     bool ok;
 
-    lode_cli_catch_signals(); /* from here on there is a file to remove */
-    if (!lode_writer_begin(k->w, err))
+    lode_cli_catch_signals(); /* from here on there is a file */
+    if (!lode_writer_begin(k->w, k->needed_bytes, err))
         return false;
     if (k->opt->checkpoint.headers_only)
         return cv_pipeline_run_files(k->plan, k->w, err) &&
                lode_writer_finish(k->w, k->root, err);
+    k->done_count = lode_writer_written(k->w, &bytes);
+    if (k->done_count != 0 && !k->opt->quiet && !k->opt->json) {
+        printf("  continuing %" PRIu32 " of %" PRIu32 " blocks are done\n",
+               k->done_count, k->block_count);
+        (void)fflush(stdout);
+    }
     lode_progress_begin(&progress, k->opt->out, k->plan->raw_bytes,
                         k->opt->quiet || k->opt->json);
-    ok = cv_pipeline_run(k->plan, k->w, (uint32_t)k->opt->jobs, &progress, err);
+    ok = cv_pipeline_run(k->plan, k->w, &k->opt->pipeline, &progress, err);
     lode_progress_end(&progress);
-    if (!ok || !lode_writer_finish(k->w, k->root, err))
+    if (!ok || !lode_writer_finish(k->w, k->root, err) ||
+        (k->opt->pipeline.consume && !cv_pipeline_remove_shards(k->c, err)))
         return false;
     k->seconds = (double)(lode_now_ns() - start) / 1e9;
     return true;
@@ -429,24 +572,64 @@ check_apart(const struct work *k, struct lode_error *err)
     return true;
 }
 
+/* OUT is there: an earlier run of this very conversion may have made it and
+ * not come to its end. */
+static bool
+check_existing(struct work *k, struct lode_error *err)
+{
+    struct lode_reader *r = NULL;
+    struct stat st;
+
+    if (k->opt->pipeline.journal &&
+        !lode_writer_was_finished(k->opt->out, k->plan_digest,
+                                  &k->was_finished, err))
+        return false;
+    if (k->was_finished) {
+        if (!lode_reader_open(k->opt->out, &r, err))
+            return false;
+        memcpy(k->root, lode_reader_summary(r)->content_root,
+               LODE_DIGEST_BYTES);
+        lode_reader_close(r);
+        return true;
+    }
+    if (!k->opt->force && lstat(k->opt->out, &st) == 0 && S_ISREG(st.st_mode))
+        return lode_fail(err, LODE_E_USAGE,
+                         "%s exists; --force replaces it once the new "
+                         "container is complete",
+                         k->opt->out);
+    return true;
+}
+
 static bool
 convert(struct work *k, struct lode_error *err)
 {
     const struct options *o = k->opt;
+    bool removed = false;
 
+    if (o->pipeline.consume &&
+        !cv_leftover_remove(o->source, o->out, &removed, err))
+        return false;
+    if (removed) {
+        if (!o->quiet)
+            printf("%s: was complete; what was left of the shards is "
+                   "removed\n", o->out);
+        return true;
+    }
     if (!open_checkpoint(k, err) || !check_apart(k, err) ||
-        !make_plan(k, err))
+        !make_plan(k, err) || !check_existing(k, err))
         return false;
     if (!o->json && !o->quiet)
         print_plan(k);
     /* A plan that does not fit is shown all the same. */
     if (o->dry_run && o->json && !print_json(k, false, err))
         return false;
-    if (!check_space(k, err))
+    if (!k->was_finished && (!check_consume(k, err) || !check_space(k, err)))
         return false;
     if (o->dry_run)
         return true;
-    if (!write_container(k, err))
+    if (k->was_finished ? o->pipeline.consume &&
+                              !cv_pipeline_remove_shards(k->c, err)
+                        : !write_container(k, err))
         return false;
     if (o->json)
         return print_json(k, true, err);
@@ -462,6 +645,7 @@ cmd_convert(int argc, char **argv)
                         .jobs = default_jobs()};
     struct lode_error err = {0};
     struct work k = {.opt = &o};
+    bool begun = false;
     bool help = false;
     bool ok = parse(argc, argv, &o, &help, &err);
 
@@ -477,6 +661,13 @@ cmd_convert(int argc, char **argv)
     if (ok)
         return 0;
     (void)lode_cli_report("lode convert", &err);
+    if (o.out != NULL)
+        (void)begun_bytes(o.out, &begun);
+    if (begun)
+        (void)fprintf(stderr,
+                      "lode convert: %s.wip is kept: the same command goes on "
+                      "with it, --restart begins anew\n",
+                      o.out);
     if (err.code == LODE_E_CANCELLED)
         lode_cli_reraise();
     return lode_exit_status(err.code);

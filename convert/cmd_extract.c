@@ -15,11 +15,14 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "convert/cmd.h"
+#include "convert/input.h"
 #include "convert/restore.h"
 
 struct options {
     const char *file;
     const char *folder;
+    const char *expect_root;
+    struct lode_opt_list folders;
     bool json;
     bool force;
     bool quiet;
@@ -32,6 +35,8 @@ parse(int argc, char **argv, struct options *o, bool *help,
     const struct lode_opt table[] = {
         {"force", 'f', LODE_OPT_FLAG, &o->force, NULL,
          "replace files that exist"},
+        CV_OPT_DIR(&o->folders),
+        CV_OPT_EXPECT(&o->expect_root),
         {"json", 0, LODE_OPT_FLAG, &o->json, NULL,
          "list the files as JSON"},
         {"quiet", 'q', LODE_OPT_FLAG, &o->quiet, NULL, "print errors only"},
@@ -178,8 +183,9 @@ cmd_extract(int argc, char **argv)
 
     if (ok && help)
         return 0;
-    ok = ok && lode_reader_open(o.file, &r, &err) &&
-         cv_restore_open(r, &x, &err) && extract(&o, x, &err);
+    ok = ok && cv_input_open(o.file, &o.folders, o.expect_root, &r, &err) &&
+         lode_reader_whole(r, &err) && cv_restore_open(r, &x, &err) &&
+         extract(&o, x, &err);
     cv_restore_close(x);
     lode_reader_close(r);
     if (ok)

@@ -10,6 +10,7 @@
 #include "base/cli.h"
 #include "base/json.h"
 #include "convert/cmd.h"
+#include "convert/input.h"
 #include "convert/origin.h"
 #include "convert/summary.h"
 #include "format/lode.h"
@@ -19,6 +20,8 @@ enum { CONFIG_BYTES_MAX = 16 << 20, PROVENANCE_BYTES_MAX = 64 << 20 };
 
 struct options {
     const char *file;
+    const char *expect_root;
+    struct lode_opt_list folders;
     bool blocks;
     bool json;
 };
@@ -46,6 +49,8 @@ parse(int argc, char **argv, struct options *o, bool *help,
 {
     const struct lode_opt table[] = {
         {"blocks", 'b', LODE_OPT_FLAG, &o->blocks, NULL, "list every block"},
+        CV_OPT_DIR(&o->folders),
+        CV_OPT_EXPECT(&o->expect_root),
         {"json", 0, LODE_OPT_FLAG, &o->json, NULL, "print JSON"},
         {NULL, 0, LODE_OPT_FLAG, NULL, NULL, NULL},
     };
@@ -82,7 +87,7 @@ load_json(struct lode_reader *r, uint32_t kind, const char *name,
         return true;
     lode_reader_block(
         r, lode_reader_group(r, (uint32_t)group)->first_block_index, &first);
-    if (!first.present) /* only the index is here */
+    if (!lode_reader_here(r, &first)) /* only the index is here */
         return true;
     if (!lode_reader_load_file(r, kind, name, max_bytes, &text, &bytes, err))
         return false;
@@ -240,6 +245,37 @@ print_needs(const struct facts *f)
                              : 0), b, sizeof(b)));
 }
 
+/* Spec 7.4. */
+static bool
+root_known(const struct facts *f)
+{
+    static const uint8_t zero[LODE_DIGEST_BYTES];
+
+    return memcmp(f->sum->content_root, zero, sizeof(zero)) != 0;
+}
+
+static void
+print_volumes(const struct facts *f)
+{
+    uint32_t missing = 0;
+
+    if (f->sum->volume_index != 0) {
+        printf("  volume     %" PRIu32 " of a set of %" PRIu32 " files\n",
+               f->sum->volume_index, f->sum->volume_count);
+        return;
+    }
+    for (uint32_t i = 1; i < f->sum->volume_count; i++) {
+        const struct lode_volume *v = lode_reader_volume(f->r, i);
+
+        if (v->path == NULL)
+            printf("  missing    volume %s\n", v->name);
+        missing += v->path == NULL;
+    }
+    if (f->sum->volume_count > 1)
+        printf("  set        %" PRIu32 " volumes, %" PRIu32 " of them here\n",
+               f->sum->volume_count - 1, f->sum->volume_count - 1 - missing);
+}
+
 static void
 print_text(const struct facts *f)
 {
@@ -266,15 +302,16 @@ print_text(const struct facts *f)
     if (f->absent_count != 0)
         printf("  absent     %" PRIu32 " blocks are not in this file\n",
                f->absent_count);
+    print_volumes(f);
     print_needs(f);
     printf("  origin     %" PRIu64 " files, %s\n", f->file_count,
            f->provenance == NULL ? "not recorded"
            : f->lossless         ? "all of them can be extracted bit for bit"
                                  : "some tensors were left out");
     printf("  written by %s\n", f->sum->writer);
-    printf("  root       %s\n", f->absent_count != 0
-                                     ? "not known, weights are missing"
-                                     : lode_hex(f->sum->content_root, hex));
+    printf("  root       %s\n", root_known(f)
+                                     ? lode_hex(f->sum->content_root, hex)
+                                     : "not known, weights are missing");
     printf("  index      %s\n", lode_hex(f->sum->index_digest, hex));
 }
 
@@ -370,7 +407,8 @@ cmd_info(int argc, char **argv)
 
     if (ok && help)
         return 0;
-    ok = ok && lode_reader_open(o.file, &f.r, &err) && gather(&f, &err) &&
+    ok = ok && cv_input_open(o.file, &o.folders, o.expect_root, &f.r, &err) &&
+         gather(&f, &err) &&
          (!o.json || print_json(&f, o.blocks, &err));
     if (ok && !o.json)
         print_text(&f);

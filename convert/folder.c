@@ -13,6 +13,9 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "convert/consume.h"
+
+#define CONSUMED_SHARD ".safetensors" CV_CONSUMED_SUFFIX
 
 static bool
 ends_with(const char *text, const char *end)
@@ -88,9 +91,13 @@ add_file(struct lode_buf *list, const char *name, uint64_t file_bytes,
          struct lode_error *err)
 {
     struct cv_file f = {.file_bytes = file_bytes};
+    size_t bytes = strlen(name);
 
-    f.is_shard = ends_with(name, ".safetensors");
-    if (!lode_strndup(name, strlen(name), &f.name, err))
+    f.consumed = ends_with(name, CONSUMED_SHARD);
+    if (f.consumed)
+        bytes -= strlen(CV_CONSUMED_SUFFIX);
+    f.is_shard = f.consumed || ends_with(name, ".safetensors");
+    if (!lode_strndup(name, bytes, &f.name, err))
         return false;
     if (!lode_buf_append(list, &f, sizeof(f), err)) {
         free(f.name);
@@ -111,7 +118,8 @@ name_is_odd(const char *name)
 
 static bool
 consider(struct lode_buf *list, const char *folder, const char *name,
-         bool follow_symlinks, struct cv_notes *notes, struct lode_error *err)
+         const struct cv_folder_options *opt, struct cv_notes *notes,
+         struct lode_error *err)
 {
     char *path = NULL;
     bool inside = true;
@@ -129,7 +137,7 @@ consider(struct lode_buf *list, const char *folder, const char *name,
     if (S_ISLNK(st.st_mode)) {
         if (!stays_inside(folder, path, &inside, err))
             goto out;
-        if (!inside && !follow_symlinks) {
+        if (!inside && !opt->follow_symlinks) {
             lode_fail(err, LODE_E_IO,
                       "%s: symbolic link that leaves the folder; if you trust "
                       "it (a hub cache links its files), say "
@@ -146,13 +154,21 @@ consider(struct lode_buf *list, const char *folder, const char *name,
         ok = cv_notes_add(notes, err, "not carried: %s (%s)", name,
                           S_ISDIR(st.st_mode) ? "a folder"
                                               : "not a regular file");
-    else if (ends_with(name, ".lode") || ends_with(name, ".wip"))
+    else if (ends_with(name, CONSUMED_SHARD) && !opt->take_consumed)
+        ok = lode_fail(err, LODE_E_USAGE,
+                       "%s: this shard was given up by an unfinished "
+                       "conversion; the same command, with --consume, goes on "
+                       "with it",
+                       path);
+    else if (ends_with(name, ".lode") || ends_with(name, ".wip") ||
+             ends_with(name, ".wip.journal"))
         ok = cv_notes_add(notes, err, "not carried: %s (a container)", name);
     else if (name_is_odd(name))
         ok = lode_fail(err, LODE_E_UNSUPPORTED,
                        "%s: a container cannot carry a file of this name",
                        path);
     else if (!ends_with(name, ".safetensors") &&
+             !ends_with(name, CONSUMED_SHARD) &&
              (uint64_t)st.st_size > CV_META_FILE_BYTES_MAX)
         ok = cv_notes_add(notes, err,
                           "not carried: %s (%" PRIu64
@@ -178,8 +194,14 @@ check_counts(const struct cv_folder *f, struct lode_error *err)
 {
     uint32_t shards = 0;
 
-    for (uint32_t i = 0; i < f->file_count; i++)
+    for (uint32_t i = 0; i < f->file_count; i++) {
         shards += f->files[i].is_shard;
+        if (i > 0 && strcmp(f->files[i - 1].name, f->files[i].name) == 0)
+            return lode_fail(err, LODE_E_USAGE,
+                             "%s: both %s and %s" CV_CONSUMED_SUFFIX
+                             " are there",
+                             f->path, f->files[i].name, f->files[i].name);
+    }
     if (shards > CV_SHARDS_MAX)
         return lode_fail(err, LODE_E_LIMIT,
                          "%s: %" PRIu32 " shards, the limit is %d", f->path,
@@ -194,7 +216,7 @@ check_counts(const struct cv_folder *f, struct lode_error *err)
 
 /* readdir() tells its end and its errors apart by errno only. */
 static bool
-read_entries(DIR *d, const char *path, bool follow_symlinks,
+read_entries(DIR *d, const char *path, const struct cv_folder_options *opt,
              struct lode_buf *list, struct cv_notes *notes,
              struct lode_error *err)
 {
@@ -205,7 +227,7 @@ read_entries(DIR *d, const char *path, bool follow_symlinks,
         entry = readdir(d);
         if (entry == NULL)
             break;
-        if (!consider(list, path, entry->d_name, follow_symlinks, notes, err))
+        if (!consider(list, path, entry->d_name, opt, notes, err))
             return false;
     }
     if (errno != 0)
@@ -214,8 +236,9 @@ read_entries(DIR *d, const char *path, bool follow_symlinks,
 }
 
 bool
-cv_folder_list(const char *path, bool follow_symlinks, struct cv_folder *out,
-               struct cv_notes *notes, struct lode_error *err)
+cv_folder_list(const char *path, const struct cv_folder_options *opt,
+               struct cv_folder *out, struct cv_notes *notes,
+               struct lode_error *err)
 {
     struct cv_folder f = {NULL, NULL, 0};
     struct lode_buf list = {NULL, 0, 0};
@@ -228,7 +251,7 @@ cv_folder_list(const char *path, bool follow_symlinks, struct cv_folder *out,
         return false;
     }
     ok = lode_strndup(path, strlen(path), &f.path, err) &&
-         read_entries(d, path, follow_symlinks, &list, notes, err);
+         read_entries(d, path, opt, &list, notes, err);
     (void)closedir(d); /* only read */
     f.files = (void *)list.data;
     f.file_count = (uint32_t)(list.used_bytes / sizeof(f.files[0]));

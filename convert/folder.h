@@ -22,6 +22,7 @@ struct cv_file {
     char *name;
     uint64_t file_bytes;
     bool is_shard; /* *.safetensors; everything else is carried verbatim */
+    bool consumed; /* lies there as NAME.consumed (convert/consume.h) */
 };
 
 struct cv_folder {
@@ -30,12 +31,19 @@ struct cv_folder {
     uint32_t file_count;
 };
 
+/* How to list a folder. */
+struct cv_folder_options {
+    bool follow_symlinks; /* also those that leave the folder */
+    bool take_consumed;   /* shards that unfinished work has given up; else
+                             they are refused */
+};
+
 /* List the folder at path.  Hidden files, sub-folders, containers and what is
  * too large to carry are left out, with a note.  A symbolic link that leaves
- * the folder is refused unless follow_symlinks.  On success *out is the
+ * the folder is refused unless opt allows it.  On success *out is the
  * caller's, for cv_folder_fini(). */
 LODE_MUST_CHECK
-bool cv_folder_list(const char *path, bool follow_symlinks,
+bool cv_folder_list(const char *path, const struct cv_folder_options *opt,
                     struct cv_folder *out, struct cv_notes *notes,
                     struct lode_error *err);
 void cv_folder_fini(struct cv_folder *f);

@@ -19,7 +19,11 @@ static const struct lode_command commands[] = {
     {"convert", cmd_convert, "turn a published checkpoint into a container"},
     {"info", cmd_info, "say what a container holds"},
     {"verify", cmd_verify, "check every byte of a container"},
+    {"repack", cmd_repack, "recompress, reorder, split, join, prune"},
     {"extract", cmd_extract, "give the original files back"},
+    {"repair", cmd_repair, "make a damaged container whole again"},
+    {"diff", cmd_diff, "say what two containers hold differently"},
+    {"statement", cmd_statement, "print what there is to sign"},
     {NULL, NULL, NULL},
 };
 

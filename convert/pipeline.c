@@ -1,110 +1,69 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Blocks pass through a ring of slots, in the order of the plan:
- *
- *   one thread reads the source bytes of a block into its image;
- *   one feeds them to the digests of the sources (a digest is sequential);
- *   jobs threads seal images (hash and digest tree);
- *   the caller's thread writes.
- *
- * A slot is read into again when its block was written and fed. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 
 #include "convert/pipeline.h"
 
 #include <assert.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "convert/consume.h"
+#include "convert/identity.h"
 #include "convert/origin.h"
 #include "convert/source_hash.h"
 
-enum {
-    RING_BYTES = 96 << 20,
-    SLOTS_MIN = 3,
-    SLOTS_MAX = 64,
-    AHEAD_BYTES = 32 << 20, /* asked of the drive before it is read */
-};
+enum { AHEAD_BYTES = 32 << 20 }; /* asked of the drive before it is read */
 
-struct slot {
-    uint8_t *image;
-    struct lode_buf pieces; /* struct cv_piece, by place in the sources */
-    struct lode_seal seal;
-    bool sealed;
+/* Keys of notes in the journal, each plus the number of the source. */
+enum { NOTE_DIGEST = 0, NOTE_TIME = 0x10000 };
+
+/* How far a source is. */
+struct state {
+    uint32_t unfed_count;     /* blocks with bytes of it: the feeder's */
+    uint32_t unwritten_count; /* the writer's */
+    bool noted;               /* the writer's: its digest is in the journal */
+    bool known;               /* digest is set: by the feeder, before the
+                                 last block of the source is written */
+    uint8_t digest[LODE_DIGEST_BYTES];
 };
 
 struct run {
-    const struct cv_plan *p;
+    struct cv_plan *p;
     struct lode_writer *w;
+    const struct cv_pipeline_options *opt;
     struct lode_progress *progress;
     struct cv_hashes *hashes;
-    struct slot slots[SLOTS_MAX];
-    uint32_t slot_count;
-    uint64_t slot_bytes;
+    struct state *states; /* by source */
+    struct cv_slot slot;  /* for blocks that are made one by one */
+    struct cv_worker worker;
     struct lode_buf ahead; /* the reader's */
     uint64_t ahead_bytes;
     uint32_t ahead_count;
-    pthread_mutex_t lock; /* guards what follows, and sealed of each slot */
-    pthread_cond_t changed;
-    uint32_t read_count; /* blocks: the first read_count were read */
-    uint32_t fed_count;
-    uint32_t taken_count; /* given to a sealing thread */
-    uint32_t written_count;
-    bool stopped;
-    struct lode_error error; /* the first, when stopped */
 };
 
-static uint64_t
-slot_bytes(const struct cv_plan *p)
+static bool
+is_packing(const struct cv_pipeline_options *opt)
 {
-    uint64_t align = UINT64_C(1) << LODE_ALIGN_LOG2_MAX;
-
-    return (p->largest_block_bytes + align - 1) / align * align + align;
-}
-
-static uint32_t
-slot_count(const struct cv_plan *p)
-{
-    uint64_t n = RING_BYTES / slot_bytes(p);
-
-    return n < SLOTS_MIN ? SLOTS_MIN : n > SLOTS_MAX ? SLOTS_MAX : (uint32_t)n;
+    return opt->choice.codec != CV_CODEC_NONE;
 }
 
 uint64_t
-cv_pipeline_bytes(const struct cv_plan *p)
+cv_pipeline_bytes(const struct cv_plan *p,
+                  const struct cv_pipeline_options *opt)
 {
-    return slot_bytes(p) * slot_count(p);
+    return cv_flow_bytes(p->largest_block_bytes, is_packing(opt), opt->jobs);
 }
 
-static struct slot *
-slot_of(struct run *r, uint32_t block)
+static uint32_t
+block_number(const struct run *r, uint32_t block)
 {
-    return &r->slots[block % r->slot_count];
-}
+    const struct cv_block *b = &r->p->blocks[block];
 
-/* The first failure counts; everybody stops. */
-static void
-stop(struct run *r, const struct lode_error *err)
-{
-    pthread_mutex_lock(&r->lock);
-    if (!r->stopped)
-        r->error = *err;
-    r->stopped = true;
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
-}
-
-static void
-count_up(struct run *r, uint32_t *counter)
-{
-    pthread_mutex_lock(&r->lock);
-    ++*counter;
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
+    return lode_writer_block_index(r->w, r->p->groups[b->group].handle,
+                                   b->object, b->seq);
 }
 
 /* ---- reading ---- */
@@ -171,15 +130,15 @@ clear_gaps(uint8_t *image, const struct lode_buf *pieces, uint32_t raw_bytes)
 }
 
 static bool
-read_block(struct run *r, uint32_t block, struct lode_error *err)
+read_block(void *user, uint32_t block, struct cv_slot *s,
+           struct lode_error *err)
 {
+    struct run *r = user;
     const struct cv_checkpoint *c = r->p->c;
-    struct slot *s = slot_of(r, block);
     struct cv_piece *piece;
 
-    if (lode_cancelled != 0)
-        return lode_fail(err, LODE_E_CANCELLED, "cancelled");
-    if (!cv_plan_pieces(r->p, &r->p->blocks[block], &s->pieces, err))
+    if (!read_ahead(r, block, err) ||
+        !cv_plan_pieces(r->p, &r->p->blocks[block], &s->pieces, err))
         return false;
     clear_gaps(s->image, &s->pieces, r->p->blocks[block].raw_bytes);
     piece = (void *)s->pieces.data;
@@ -196,189 +155,159 @@ read_block(struct run *r, uint32_t block, struct lode_error *err)
     return true;
 }
 
-static void *
-reader(void *user)
-{
-    struct run *r = user;
-    struct lode_error err = {0};
-
-    for (uint32_t i = 0; i < r->p->block_count; i++) {
-        bool go;
-
-        pthread_mutex_lock(&r->lock);
-        while (!r->stopped && (i >= r->fed_count + r->slot_count ||
-                               i >= r->written_count + r->slot_count))
-            pthread_cond_wait(&r->changed, &r->lock);
-        go = !r->stopped;
-        pthread_mutex_unlock(&r->lock);
-        if (!go)
-            break;
-        if (!read_ahead(r, i, &err) || !read_block(r, i, &err)) {
-            stop(r, &err);
-            break;
-        }
-        count_up(r, &r->read_count);
-    }
-    return NULL;
-}
-
 /* ---- digests of the sources ---- */
 
 static bool
-feed_block(struct run *r, uint32_t block, struct lode_error *err)
+feed_block(void *user, uint32_t block, struct cv_slot *s,
+           struct lode_error *err)
 {
-    struct slot *s = slot_of(r, block);
+    struct run *r = user;
     const struct cv_piece *piece = (const void *)s->pieces.data;
 
-    for (size_t i = 0; i < piece_count(&s->pieces); i++)
+    (void)block;
+    for (size_t i = 0; i < piece_count(&s->pieces); i++) {
+        struct state *st = &r->states[piece[i].source];
+        bool last = i + 1 == piece_count(&s->pieces) ||
+                    piece[i + 1].source != piece[i].source;
+
         if (!cv_hashes_feed(r->hashes, piece[i].source, piece[i].source_offset,
                             s->image + piece[i].image_offset, piece[i].bytes,
                             err))
             return false;
-    return true;
-}
-
-static void *
-feeder(void *user)
-{
-    struct run *r = user;
-    struct lode_error err = {0};
-
-    for (uint32_t i = 0; i < r->p->block_count; i++) {
-        bool go;
-
-        pthread_mutex_lock(&r->lock);
-        while (!r->stopped && i >= r->read_count)
-            pthread_cond_wait(&r->changed, &r->lock);
-        go = !r->stopped;
-        pthread_mutex_unlock(&r->lock);
-        if (!go)
-            break;
-        if (!feed_block(r, i, &err)) {
-            stop(r, &err);
-            break;
-        }
-        count_up(r, &r->fed_count);
-    }
-    return NULL;
-}
-
-/* ---- sealing ---- */
-
-static void *
-sealer(void *user)
-{
-    struct run *r = user;
-
-    for (;;) {
-        struct slot *s;
-        uint32_t i;
-
-        pthread_mutex_lock(&r->lock);
-        while (!r->stopped && r->taken_count < r->p->block_count &&
-               r->taken_count >= r->read_count)
-            pthread_cond_wait(&r->changed, &r->lock);
-        if (r->stopped || r->taken_count == r->p->block_count) {
-            pthread_mutex_unlock(&r->lock);
-            return NULL;
-        }
-        i = r->taken_count++;
-        pthread_mutex_unlock(&r->lock);
-        s = slot_of(r, i);
-        lode_seal(s->image, r->p->blocks[i].raw_bytes, &s->seal);
-        pthread_mutex_lock(&r->lock);
-        s->sealed = true;
-        pthread_cond_broadcast(&r->changed);
-        pthread_mutex_unlock(&r->lock);
-    }
-}
-
-/* ---- writing ---- */
-
-static bool
-write_block(struct run *r, uint32_t block, struct lode_error *err)
-{
-    const struct cv_block *b = &r->p->blocks[block];
-    struct slot *s = slot_of(r, block);
-
-    return lode_writer_append(
-        r->w,
-        lode_writer_block_index(r->w, r->p->groups[b->group].handle,
-                                b->object, b->seq),
-        s->image, b->raw_bytes, &s->seal, err);
-}
-
-static void
-write_blocks(struct run *r)
-{
-    struct lode_error err = {0};
-
-    for (uint32_t i = 0; i < r->p->block_count; i++) {
-        struct slot *s = slot_of(r, i);
-        bool go;
-
-        pthread_mutex_lock(&r->lock);
-        while (!r->stopped && !s->sealed)
-            pthread_cond_wait(&r->changed, &r->lock);
-        go = !r->stopped;
-        s->sealed = false;
-        pthread_mutex_unlock(&r->lock);
-        if (!go)
-            return;
-        if (!write_block(r, i, &err)) {
-            stop(r, &err);
-            return;
-        }
-        lode_progress_add(r->progress, r->p->blocks[i].raw_bytes);
-        count_up(r, &r->written_count);
-    }
-}
-
-/* ---- the files that tell the origin ---- */
-
-static bool
-write_text(struct run *r, const struct cv_group *g, const void *text,
-           struct lode_error *err)
-{
-    uint64_t step = g->block_raw_bytes != 0 ? g->block_raw_bytes
-                                            : g->object_raw_bytes;
-    uint32_t seq = 0;
-
-    for (uint64_t at = 0; at < g->object_raw_bytes; at += step, seq++) {
-        uint32_t block = lode_writer_block_index(r->w, g->handle, 0, seq);
-        uint32_t bytes = lode_writer_block_raw_bytes(r->w, block);
-        struct lode_seal seal;
-
-        memcpy(r->slots[0].image, (const uint8_t *)text + at, bytes);
-        lode_seal(r->slots[0].image, bytes, &seal);
-        if (!lode_writer_append(r->w, block, r->slots[0].image, bytes, &seal,
-                                err))
+        if (!last || --st->unfed_count != 0)
+            continue;
+        if (!cv_hashes_finish_source(r->hashes, piece[i].source, st->digest,
+                                     err))
             return false;
+        st->known = true;
     }
     return true;
 }
 
+/* ---- making and writing ---- */
+
+/* Pack, where that was chosen, and seal. */
 static bool
-write_provenance(struct run *r, const struct cv_group *g,
-                 const uint8_t (*digests)[LODE_DIGEST_BYTES],
-                 struct lode_error *err)
+make_parcel(const struct run *r, const struct cv_group *g, uint32_t seq,
+            uint32_t raw_bytes, struct cv_slot *s, struct cv_worker *w,
+            struct lode_error *err)
 {
-    size_t bytes;
-    char *text;
+    const struct lode_group group = {.kind = g->kind,
+                                     .object_raw_bytes = g->object_raw_bytes,
+                                     .block_raw_bytes =
+                                         g->block_raw_bytes != 0
+                                             ? g->block_raw_bytes
+                                             : (uint32_t)g->object_raw_bytes,
+                                     .blocks_per_object =
+                                         cv_blocks_per_object(g)};
+    struct cv_packing packing = {
+        .min_gain = cv_choice_min_gain(&r->opt->choice),
+        .align_bytes = r->opt->align_bytes};
+    struct lode_buf runs = {0};
     bool ok;
 
-    if (!cv_provenance(r->p->c, digests, &text, &bytes, err))
-        return false;
-    assert(bytes == g->object_raw_bytes); /* digests all have one length */
-    ok = write_text(r, g, text, err);
-    free(text);
+    if (!is_packing(r->opt)) {
+        cv_slot_seal_raw(s, raw_bytes);
+        return true;
+    }
+    ok = cv_choice_runs(&r->opt->choice, &group, g->tensors, g->tensor_count,
+                        seq, &runs, err);
+    if (ok) {
+        packing.runs = (const void *)runs.data;
+        packing.run_count =
+            (uint32_t)(runs.used_bytes / sizeof(struct lode_run));
+        ok = cv_slot_seal_packed(s, raw_bytes, w, &packing, err);
+    }
+    lode_buf_fini(&runs);
     return ok;
 }
 
 static bool
-write_headers(struct run *r, const struct cv_group *g,
-              const uint8_t (*digests)[LODE_DIGEST_BYTES],
-              struct lode_error *err)
+make_block(void *user, uint32_t block, struct cv_slot *s, struct cv_worker *w,
+           struct lode_error *err)
+{
+    const struct run *r = user;
+    const struct cv_block *b = &r->p->blocks[block];
+
+    return make_parcel(r, &r->p->groups[b->group], b->seq, b->raw_bytes, s, w,
+                       err);
+}
+
+/* All of this source is written, and its digest is known. */
+static bool
+settle_source(struct run *r, uint32_t source, struct lode_error *err)
+{
+    struct state *st = &r->states[source];
+    struct cv_source *s = &r->p->c->sources[source];
+    uint64_t header_bytes = 8 + s->header_bytes;
+    char *path = NULL;
+    char *consumed = NULL;
+    bool ok;
+
+    st->noted = true;
+    if (!lode_writer_note(r->w, NOTE_DIGEST + source, st->digest, err))
+        return false;
+    if (!r->opt->consume || source >= r->p->c->shard_count)
+        return true;
+    ok = cv_source_unchanged(r->p->c, source, err) &&
+         lode_writer_sync(r->w, err) &&
+         lode_path_join(r->p->c->path, s->name, &path, err) &&
+         cv_consume_name(path, &consumed, err) &&
+         (s->consumed || cv_consume_claim(path, err));
+    s->consumed = s->consumed || ok;
+    ok = ok && cv_consume_punch(consumed, header_bytes,
+                                s->file_bytes - header_bytes, err);
+    free(path);
+    free(consumed);
+    return ok;
+}
+
+static bool
+settle_sources(struct run *r, struct lode_error *err)
+{
+    for (uint32_t i = 0; i < r->p->c->source_count; i++) {
+        struct state *st = &r->states[i];
+
+        if (st->unwritten_count == 0 && !st->noted &&
+            st->known && !settle_source(r, i, err))
+            return false;
+    }
+    return true;
+}
+
+static bool
+write_block(void *user, uint32_t block, struct cv_slot *s,
+            struct lode_error *err)
+{
+    struct run *r = user;
+    const struct cv_piece *piece = (const void *)s->pieces.data;
+    bool ended = false;
+
+    if (!lode_writer_append(r->w, block_number(r, block), &s->parcel, err))
+        return false;
+    lode_progress_add(r->progress, r->p->blocks[block].raw_bytes);
+    for (size_t i = 0; i < piece_count(&s->pieces); i++)
+        if (i + 1 == piece_count(&s->pieces) ||
+            piece[i + 1].source != piece[i].source)
+            ended = --r->states[piece[i].source].unwritten_count == 0 || ended;
+    return !r->opt->journal || !ended || settle_sources(r, err);
+}
+
+static bool
+is_done(void *user, uint32_t block)
+{
+    const struct run *r = user;
+
+    return lode_writer_done(r->w, block_number(r, block));
+}
+
+/* ---- the files that tell the origin ---- */
+
+/* A file that is in memory, or is made piece by piece, block by block. */
+static bool
+write_origin_file(struct run *r, const struct cv_group *g, const char *text,
+                  const uint8_t (*digests)[LODE_DIGEST_BYTES],
+                  struct lode_error *err)
 {
     uint64_t step = g->block_raw_bytes != 0 ? g->block_raw_bytes
                                             : g->object_raw_bytes;
@@ -387,14 +316,16 @@ write_headers(struct run *r, const struct cv_group *g,
     for (uint64_t at = 0; at < g->object_raw_bytes; at += step, seq++) {
         uint32_t block = lode_writer_block_index(r->w, g->handle, 0, seq);
         uint32_t bytes = lode_writer_block_raw_bytes(r->w, block);
-        struct lode_seal seal;
 
-        if (!cv_headers_fill(r->p->c, digests, at, r->slots[0].image, bytes,
-                             err))
+        if (lode_writer_done(r->w, block))
+            continue;
+        if (text != NULL)
+            memcpy(r->slot.image, text + at, bytes);
+        else if (!cv_headers_fill(r->p->c, digests, at, r->slot.image, bytes,
+                                  err))
             return false;
-        lode_seal(r->slots[0].image, bytes, &seal);
-        if (!lode_writer_append(r->w, block, r->slots[0].image, bytes, &seal,
-                                err))
+        if (!make_parcel(r, g, seq, bytes, &r->slot, &r->worker, err) ||
+            !lode_writer_append(r->w, block, &r->slot.parcel, err))
             return false;
     }
     return true;
@@ -405,6 +336,8 @@ write_origin(struct run *r, struct lode_error *err)
 {
     const struct cv_group *last = &r->p->groups[r->p->group_count - 2];
     uint8_t(*digests)[LODE_DIGEST_BYTES];
+    size_t bytes;
+    char *text;
     bool ok;
     void *p;
 
@@ -413,135 +346,230 @@ write_origin(struct run *r, struct lode_error *err)
         return false;
     digests = p;
     ok = cv_hashes_finish(r->hashes, digests, err) &&
-         write_provenance(r, &last[0], (const void *)digests, err) &&
-         write_headers(r, &last[1], (const void *)digests, err);
+         cv_provenance(r->p->c, (const void *)digests, &text, &bytes, err);
+    if (ok) {
+        /* Digests all have one length. */
+        assert(bytes == last[0].object_raw_bytes);
+        ok = write_origin_file(r, &last[0], text, NULL, err) &&
+             write_origin_file(r, &last[1], NULL, (const void *)digests, err);
+        free(text);
+    }
     free(p);
     return ok;
 }
 
 /* ---- the run ---- */
 
-/* Start the threads, write, and wait for them. */
-static bool
-run_threads(struct run *r, uint32_t jobs, struct lode_error *err)
-{
-    pthread_t threads[CV_JOBS_MAX + 2];
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < jobs + 2; i++) {
-        void *(*work)(void *) = i == 0 ? reader : i == 1 ? feeder : sealer;
-        int code = pthread_create(&threads[count], NULL, work, r);
-
-        if (code != 0) {
-            struct lode_error e = {0};
-
-            lode_fail(&e, LODE_E_IO, "cannot start a thread: %s",
-                      strerror(code));
-            stop(r, &e);
-            break;
-        }
-        count++;
-    }
-    write_blocks(r);
-    while (count > 0)
-        (void)pthread_join(threads[--count], NULL); /* ours, joined once */
-    if (r->stopped)
-        *err = r->error;
-    return !r->stopped;
-}
-
-static bool
-make_slots(struct run *r, struct lode_error *err)
-{
-    uint32_t wanted = slot_count(r->p);
-    void *p;
-
-    r->slot_bytes = slot_bytes(r->p);
-    for (; r->slot_count < wanted; r->slot_count++) {
-        if (!lode_alloc_aligned(r->slot_bytes, "block", &p, err))
-            return false;
-        r->slots[r->slot_count].image = p;
-    }
-    return true;
-}
-
 static void
-free_slots(struct run *r)
-{
-    for (uint32_t i = 0; i < r->slot_count; i++) {
-        lode_free_aligned(r->slots[i].image, r->slot_bytes);
-        lode_buf_fini(&r->slots[i].pieces);
-    }
-    lode_buf_fini(&r->ahead);
-}
-
-static bool
-begin(const struct cv_plan *p, struct lode_writer *w, struct run **out,
-      struct lode_error *err)
-{
-    struct run *r;
-    void *memory;
-
-    if (!lode_alloc_array(1, sizeof(*r), "pipeline", &memory, err))
-        return false;
-    r = memory;
-    r->p = p;
-    r->w = w;
-    /* Default attributes: these cannot fail on Linux. */
-    (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_cond_init(&r->changed, NULL);
-    *out = r;
-    return true;
-}
-
-static void
-end(struct run *r)
+fini(struct run *r)
 {
     cv_hashes_free(r->hashes);
-    free_slots(r);
-    (void)pthread_cond_destroy(&r->changed); /* nobody waits any more */
-    (void)pthread_mutex_destroy(&r->lock);
-    free(r);
+    cv_slot_fini(&r->slot, r->p->largest_block_bytes);
+    lode_packer_free(r->worker.packer);
+    lode_buf_fini(&r->ahead);
+    free(r->states);
+}
+
+static bool
+init(struct run *r, struct lode_error *err)
+{
+    void *p = NULL;
+
+    if (!cv_slot_init(&r->slot, r->p->largest_block_bytes, is_packing(r->opt),
+                      err) ||
+        (is_packing(r->opt) && !lode_packer_new(&r->worker.packer, err)) ||
+        !lode_alloc_array(r->p->c->source_count, sizeof(*r->states), "sources",
+                          &p, err))
+        return false;
+    r->states = p;
+    return true;
+}
+
+/* What the journal tells of the sources: digests, and that they are still the
+ * files that they were. */
+static bool
+take_notes(struct run *r, struct lode_error *err)
+{
+    for (uint32_t i = 0; i < r->p->c->source_count; i++) {
+        const struct cv_source *s = &r->p->c->sources[i];
+        const uint8_t *digest = lode_writer_noted(r->w, NOTE_DIGEST + i);
+        const uint8_t *known = lode_writer_noted(r->w, NOTE_TIME + i);
+        uint8_t now[LODE_DIGEST_BYTES];
+
+        cv_identity_time(s, now);
+        if (known != NULL && !s->consumed &&
+            memcmp(known, now, sizeof(now)) != 0)
+            return lode_fail(err, LODE_E_USAGE,
+                             "%s/%s: the file was changed since its "
+                             "conversion was begun; --restart begins anew",
+                             r->p->c->path, s->name);
+        if (known == NULL && !lode_writer_note(r->w, NOTE_TIME + i, now, err))
+            return false;
+        if (digest == NULL)
+            continue;
+        cv_hashes_known(r->hashes, i, digest);
+        memcpy(r->states[i].digest, digest, LODE_DIGEST_BYTES);
+        r->states[i].known = true;
+    }
+    return true;
+}
+
+/* How many of the blocks to come have bytes of each source. */
+static bool
+count_blocks(struct run *r, struct lode_error *err)
+{
+    struct lode_buf pieces = {0};
+    bool ok = true;
+
+    for (uint32_t i = 0; ok && i < r->p->block_count; i++) {
+        struct cv_piece *piece;
+
+        if (is_done(r, i)) {
+            lode_progress_add(r->progress, r->p->blocks[i].raw_bytes);
+            continue;
+        }
+        ok = cv_plan_pieces(r->p, &r->p->blocks[i], &pieces, err);
+        piece = (void *)pieces.data;
+        if (ok && piece_count(&pieces) > 1)
+            qsort(piece, piece_count(&pieces), sizeof(*piece), by_place);
+        for (size_t k = 0; ok && k < piece_count(&pieces); k++)
+            if (k == 0 || piece[k - 1].source != piece[k].source) {
+                r->states[piece[k].source].unfed_count++;
+                r->states[piece[k].source].unwritten_count++;
+            }
+    }
+    lode_buf_fini(&pieces);
+    return ok;
+}
+
+/* Those that have no blocks to come: a run before this one has written them. */
+static bool
+settle_rest(struct run *r, struct lode_error *err)
+{
+    for (uint32_t i = 0; i < r->p->c->source_count; i++)
+        if (!r->states[i].known && r->states[i].unwritten_count == 0) {
+            if (!cv_hashes_finish_source(r->hashes, i, r->states[i].digest,
+                                         err))
+                return false;
+            r->states[i].known = true;
+        }
+    return settle_sources(r, err);
 }
 
 bool
-cv_pipeline_run(const struct cv_plan *p, struct lode_writer *w, uint32_t jobs,
+cv_pipeline_run(struct cv_plan *p, struct lode_writer *w,
+                const struct cv_pipeline_options *opt,
                 struct lode_progress *progress, struct lode_error *err)
 {
-    struct run *r;
+    struct run r = {.p = p, .w = w, .opt = opt, .progress = progress};
+    const struct cv_job job = {.user = &r,
+                               .count = p->block_count,
+                               .largest_bytes = p->largest_block_bytes,
+                               .packing = is_packing(opt),
+                               .done = is_done,
+                               .read = read_block,
+                               .feed = feed_block,
+                               .make = make_block,
+                               .write = write_block};
     bool ok;
 
-    assert(jobs >= 1 && jobs <= CV_JOBS_MAX);
-    if (!begin(p, w, &r, err))
-        return false;
-    r->progress = progress;
-    ok = make_slots(r, err) && cv_hashes_new(p->c, &r->hashes, err) &&
-         run_threads(r, jobs, err) && write_origin(r, err) &&
+    ok = init(&r, err) && cv_hashes_new(p->c, &r.hashes, err) &&
+         (!opt->journal || take_notes(&r, err)) && count_blocks(&r, err) &&
+         (!opt->consume || settle_rest(&r, err)) &&
+         cv_flow_run(&job, opt->jobs, err) &&
+         cv_checkpoint_unchanged(p->c, err) && write_origin(&r, err) &&
          cv_checkpoint_unchanged(p->c, err);
-    end(r);
+    fini(&r);
     return ok;
 }
 
 bool
-cv_pipeline_run_files(const struct cv_plan *p, struct lode_writer *w,
+cv_pipeline_run_files(struct cv_plan *p, struct lode_writer *w,
                       struct lode_error *err)
 {
-    struct run *r;
-    bool ok;
+    const struct cv_pipeline_options opt = {.jobs = 1};
+    struct lode_progress none = {0};
+    struct run r = {.p = p, .w = w, .opt = &opt, .progress = &none};
+    bool ok = init(&r, err) && count_blocks(&r, err);
 
-    if (!begin(p, w, &r, err))
-        return false;
-    ok = make_slots(r, err);
-    for (uint32_t i = 0; ok && i < p->block_count; i++) {
-        struct slot *s = slot_of(r, i);
-
-        if (p->groups[p->blocks[i].group].kind != LODE_KIND_META)
-            continue;
-        ok = read_block(r, i, err);
-        if (ok)
-            lode_seal(s->image, p->blocks[i].raw_bytes, &s->seal);
-        ok = ok && write_block(r, i, err);
-    }
-    end(r);
+    for (uint32_t i = 0; ok && i < p->block_count; i++)
+        if (p->groups[p->blocks[i].group].kind == LODE_KIND_META)
+            ok = read_block(&r, i, &r.slot, err) &&
+                 make_block(&r, i, &r.slot, NULL, err) &&
+                 write_block(&r, i, &r.slot, err);
+    fini(&r);
     return ok;
+}
+
+/* ---- giving up shards ---- */
+
+/* Blocks are written in order; each frees its sources when it was their last.
+ */
+static uint64_t
+walk(const struct cv_plan *p, const uint32_t *last, uint64_t index_bytes,
+     uint64_t align_bytes)
+{
+    uint64_t grown = index_bytes;
+    uint64_t freed = 0;
+    uint64_t peak = grown;
+
+    for (uint32_t i = 0; i < p->block_count; i++) {
+        grown += (p->blocks[i].raw_bytes + align_bytes - 1) / align_bytes *
+                 align_bytes;
+        if (grown - freed > peak)
+            peak = grown - freed;
+        for (uint32_t k = 0; k < p->c->shard_count; k++)
+            if (last[k] == i + 1)
+                freed += p->c->sources[k].file_bytes -
+                         p->c->sources[k].header_bytes;
+        if (freed > grown)
+            freed = grown;
+    }
+    return peak;
+}
+
+bool
+cv_pipeline_consume_peak(const struct cv_plan *p, uint64_t index_bytes,
+                         uint64_t align_bytes, uint64_t *out,
+                         struct lode_error *err)
+{
+    struct lode_buf pieces = {0};
+    uint32_t *last; /* by source: its last block, plus 1 */
+    void *memory = NULL;
+    bool ok = true;
+
+    if (!lode_alloc_array(p->c->source_count, sizeof(*last), "sources",
+                          &memory, err))
+        return false;
+    last = memory;
+    for (uint32_t i = 0; ok && i < p->block_count; i++) {
+        const struct cv_piece *piece;
+
+        ok = cv_plan_pieces(p, &p->blocks[i], &pieces, err);
+        piece = (const void *)pieces.data;
+        for (size_t k = 0; ok && k < piece_count(&pieces); k++)
+            last[piece[k].source] = i + 1;
+    }
+    if (ok)
+        *out = walk(p, last, index_bytes, align_bytes);
+    lode_buf_fini(&pieces);
+    free(last);
+    return ok;
+}
+
+bool
+cv_pipeline_remove_shards(const struct cv_checkpoint *c, struct lode_error *err)
+{
+    for (uint32_t i = 0; i < c->shard_count; i++) {
+        char *path = NULL;
+        bool ok;
+
+        if (!lode_path_join(c->path, c->sources[i].name, &path, err))
+            return false;
+        ok = cv_consume_remove(path, err);
+        free(path);
+        if (!ok)
+            return false;
+    }
+    return true;
 }

@@ -599,7 +599,7 @@ count_parameters(struct cv_plan *p)
 }
 
 bool
-cv_plan_build(const struct cv_checkpoint *c, const struct cv_model *m,
+cv_plan_build(struct cv_checkpoint *c, const struct cv_model *m,
               struct cv_plan **out, struct lode_error *err)
 {
     struct lode_buf list = {NULL, 0, 0};
@@ -642,16 +642,21 @@ bool
 cv_plan_declare(struct cv_plan *p, struct lode_writer *w,
                 struct lode_error *err)
 {
+    uint32_t block_count;
+
     for (uint32_t i = 0; i < p->group_count; i++) {
         struct cv_group *g = &p->groups[i];
-        uint32_t schema;
+        struct lode_group_spec spec = {.name = g->name,
+                                       .object_raw_bytes = g->object_raw_bytes,
+                                       .kind = g->kind,
+                                       .layer = g->layer,
+                                       .object_count = g->object_count,
+                                       .block_raw_bytes = g->block_raw_bytes};
 
         if (!lode_writer_schema(w, g->tensors, g->tensor_count,
-                                g->object_raw_bytes, &schema, err) ||
-            !lode_writer_group(w, g->kind, g->layer, g->name, g->object_count,
-                               schema, g->object_raw_bytes, g->block_raw_bytes,
-                               &g->handle, err))
+                                g->object_raw_bytes, &spec.schema_index, err) ||
+            !lode_writer_group(w, &spec, &g->handle, err))
             return lode_fail_in(err, "group %s", g->name);
     }
-    return true;
+    return lode_writer_number(w, &block_count, err);
 }

@@ -55,7 +55,7 @@ struct cv_piece {
 };
 
 struct cv_plan {
-    const struct cv_checkpoint *c; /* borrowed, as is the model */
+    struct cv_checkpoint *c; /* borrowed, as is the model */
     const struct cv_model *m;
     struct cv_group *groups;       /* the last two are the origin files */
     struct cv_block *blocks;       /* all but those of the origin files */
@@ -69,11 +69,11 @@ struct cv_plan {
 
 /* c and m must live as long as the plan. */
 LODE_MUST_CHECK
-bool cv_plan_build(const struct cv_checkpoint *c, const struct cv_model *m,
+bool cv_plan_build(struct cv_checkpoint *c, const struct cv_model *m,
                    struct cv_plan **out, struct lode_error *err);
 void cv_plan_free(struct cv_plan *p); /* NULL is allowed */
 
-/* Tell the writer about every schema and group. */
+/* Tell the writer about every schema and group, and number the blocks. */
 LODE_MUST_CHECK
 bool cv_plan_declare(struct cv_plan *p, struct lode_writer *w,
                      struct lode_error *err);

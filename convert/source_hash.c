@@ -31,6 +31,8 @@ struct progress {
     uint64_t dropped_bytes;
     uint32_t range_count;
     uint32_t room_count;
+    bool known;
+    uint8_t digest[LODE_DIGEST_BYTES]; /* when known */
 };
 
 struct cv_hashes {
@@ -206,6 +208,8 @@ cv_hashes_feed(struct cv_hashes *h, uint32_t source, uint64_t offset,
     struct progress *p = &h->sources[source];
     uint64_t header = source < h->c->shard_count ? 8 + s->header_bytes : 0;
 
+    if (p->known)
+        return true;
     if (p->hashed_bytes < header && !read_again(h, source, header, err))
         return false;
     if (!catch_up(h, source, err))
@@ -215,18 +219,39 @@ cv_hashes_feed(struct cv_hashes *h, uint32_t source, uint64_t offset,
     return take(h, source, data, bytes, err);
 }
 
+void
+cv_hashes_known(struct cv_hashes *h, uint32_t source,
+                const uint8_t digest[LODE_DIGEST_BYTES])
+{
+    memcpy(h->sources[source].digest, digest, LODE_DIGEST_BYTES);
+    h->sources[source].known = true;
+}
+
+bool
+cv_hashes_finish_source(struct cv_hashes *h, uint32_t source,
+                        uint8_t digest[LODE_DIGEST_BYTES],
+                        struct lode_error *err)
+{
+    struct progress *p = &h->sources[source];
+
+    if (!p->known) {
+        if (!read_again(h, source, h->c->sources[source].file_bytes, err) ||
+            !take(h, source, "", 0, err)) /* an empty file has one, too */
+            return false;
+        drop_behind(h, source, true);
+        lode_sha256_final(p->sha, p->digest);
+        p->known = true;
+    }
+    memcpy(digest, p->digest, LODE_DIGEST_BYTES);
+    return true;
+}
+
 bool
 cv_hashes_finish(struct cv_hashes *h, uint8_t (*digests)[LODE_DIGEST_BYTES],
                  struct lode_error *err)
 {
-    for (uint32_t i = 0; i < h->c->source_count; i++) {
-        struct progress *p = &h->sources[i];
-
-        if (!read_again(h, i, h->c->sources[i].file_bytes, err) ||
-            !take(h, i, "", 0, err)) /* an empty file has a digest, too */
+    for (uint32_t i = 0; i < h->c->source_count; i++)
+        if (!cv_hashes_finish_source(h, i, digests[i], err))
             return false;
-        drop_behind(h, i, true);
-        lode_sha256_final(p->sha, digests[i]);
-    }
     return true;
 }

@@ -27,6 +27,16 @@ LODE_MUST_CHECK
 bool cv_hashes_feed(struct cv_hashes *h, uint32_t source, uint64_t offset,
                     const void *data, uint64_t bytes, struct lode_error *err);
 
+/* The digest of this source is known already: nothing is fed or read. */
+void cv_hashes_known(struct cv_hashes *h, uint32_t source,
+                     const uint8_t digest[LODE_DIGEST_BYTES]);
+
+/* Read what is missing of one source; its digest.  It is known from then on. */
+LODE_MUST_CHECK
+bool cv_hashes_finish_source(struct cv_hashes *h, uint32_t source,
+                             uint8_t digest[LODE_DIGEST_BYTES],
+                             struct lode_error *err);
+
 /* Read what is still missing; digests has one entry for each source.  After
  * this the object is only good for cv_hashes_free(). */
 LODE_MUST_CHECK

@@ -139,28 +139,43 @@ lode_tree_end(const struct lode_tree *t, uint8_t out[LODE_DIGEST_BYTES])
     memcpy(out, carry, sizeof(carry));
 }
 
-/* Spec 8.3.  Each MiB meets both hashes while it is in the cache. */
-void
-lode_seal(const void *raw, uint32_t raw_bytes, struct lode_seal *out)
+/* Checksum and tree of the same bytes; each MiB meets both hashes while it is
+ * in the cache. */
+static void
+sum(const uint8_t *data, uint32_t bytes, uint64_t *checksum,
+    uint8_t root[LODE_DIGEST_BYTES])
 {
-    const uint8_t *p = raw;
     struct lode_hash_state hash;
     struct lode_tree tree;
 
     lode_hash_begin(&hash);
     lode_tree_begin(&tree);
-    for (uint32_t at = 0; at < raw_bytes;) {
-        uint32_t step = raw_bytes - at;
+    for (uint32_t at = 0; at < bytes;) {
+        uint32_t step = bytes - at;
 
         if (step > LODE_LEAF_BYTES)
             step = LODE_LEAF_BYTES;
-        lode_hash_update(&hash, p + at, step);
-        lode_tree_leaf(&tree, p + at, step);
+        if (checksum != NULL)
+            lode_hash_update(&hash, data + at, step);
+        lode_tree_leaf(&tree, data + at, step);
         at += step;
     }
-    out->hash = lode_hash_end(&hash);
-    lode_tree_end(&tree, out->content);
-    memcpy(out->stored, out->content, LODE_DIGEST_BYTES);
+    if (checksum != NULL)
+        *checksum = lode_hash_end(&hash);
+    lode_tree_end(&tree, root);
+}
+
+/* Spec 8.3. */
+void
+lode_seal(struct lode_parcel *p)
+{
+    struct lode_seal *s = &p->seal;
+
+    sum(p->stored, p->stored_bytes, &s->hash, s->stored);
+    if (p->codec == LODE_CODEC_NONE)
+        memcpy(s->content, s->stored, LODE_DIGEST_BYTES);
+    else
+        sum(p->image, p->raw_bytes, NULL, s->content);
 }
 
 bool

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "format/pack.h"
 
 /* Spec 4: what this version knows about each section type. */
 static const struct {
@@ -18,7 +19,8 @@ static const struct {
     uint32_t flags;
     bool required;
 } known[LODE_SECTION_LAST + 1] = {
-    [LODE_SECTION_VOLUMES] = {"VOLUMES", 128, LODE_VOLUMES_MAX, 0, false},
+    [LODE_SECTION_VOLUMES] = {"VOLUMES", LODE_VOLUME_RECORD_BYTES,
+                              LODE_VOLUMES_MAX, 0, false},
     [LODE_SECTION_GROUPS] = {"GROUPS", LODE_GROUP_RECORD_BYTES, LODE_GROUPS_MAX,
                              0, true},
     [LODE_SECTION_SCHEMAS] = {"SCHEMAS", LODE_SCHEMA_RECORD_BYTES,
@@ -29,12 +31,13 @@ static const struct {
                               true},
     [LODE_SECTION_BLOCKS] = {"BLOCKS", LODE_BLOCK_RECORD_BYTES, LODE_BLOCKS_MAX,
                              0, true},
-    [LODE_SECTION_SEGMENTS] = {"SEGMENTS", LODE_SEGMENT_RECORD_BYTES,
-                               LODE_BLOCKS_MAX, 0, false},
+    [LODE_SECTION_SEGMENTS] = {"SEGMENTS", 4, 0, 0, false},
     [LODE_SECTION_CONTENT_DIGESTS] = {"CONTENT DIGESTS", LODE_DIGEST_BYTES,
                                       LODE_BLOCKS_MAX, LODE_SECTION_COLD, true},
     [LODE_SECTION_STORED_DIGESTS] = {"STORED DIGESTS", LODE_DIGEST_BYTES,
                                      LODE_BLOCKS_MAX, LODE_SECTION_COLD, false},
+    [LODE_SECTION_ORDER] = {"ORDER", LODE_ORDER_RECORD_BYTES, LODE_BLOCKS_MAX,
+                            LODE_SECTION_COLD, false},
 };
 
 const char *
@@ -161,15 +164,17 @@ check_directory(const struct lode_superblock *sb, struct lode_error *err)
 static bool
 check_features(const struct lode_superblock *sb, struct lode_error *err)
 {
+    const uint64_t features = LODE_INCOMPAT_VOLUME | LODE_INCOMPAT_PARTIAL;
+
     if (sb->major != 1)
         return lode_fail(err, LODE_E_UNSUPPORTED,
                          "format version %u.%u, this program reads version 1",
                          sb->major, sb->minor);
-    if ((sb->incompat & ~LODE_INCOMPAT_INDEX_ONLY) != 0)
+    if ((sb->incompat & ~features) != 0)
         return lode_fail(err, LODE_E_UNSUPPORTED,
                          "needs features 0x%" PRIx64
                          " that this version does not have",
-                         sb->incompat & ~LODE_INCOMPAT_INDEX_ONLY);
+                         sb->incompat & ~features);
     if (sb->superblock_bytes != LODE_SUPERBLOCK_BYTES)
         return lode_fail(err, LODE_E_CORRUPT,
                          "superblock of %" PRIu32 " bytes, expected %d",
@@ -184,16 +189,35 @@ check_features(const struct lode_superblock *sb, struct lode_error *err)
         return lode_fail(err, LODE_E_CORRUPT,
                          "state %u: the container was never finished",
                          sb->state);
-    if (sb->volume_index != 0 || sb->volume_count != 1)
-        return lode_fail(err, LODE_E_UNSUPPORTED,
-                         "volume %u of a set of %u; this version reads single "
-                         "files",
-                         sb->volume_index, sb->volume_count);
-    if ((sb->codecs & ~UINT64_C(3)) != 0 || (sb->filters & ~UINT64_C(7)) != 0)
+    if ((sb->codecs & ~UINT64_C(3)) != 0 ||
+        (sb->filters & ~LODE_FILTERS_KNOWN) != 0)
         return lode_fail(err, LODE_E_UNSUPPORTED,
                          "codecs 0x%" PRIx64 ", filters 0x%" PRIx64
                          ": some are unknown to this version",
                          sb->codecs, sb->filters);
+    return true;
+}
+
+/* Spec 4.3: the head of a set lists its volumes, a volume knows its number, a
+ * single file has neither. */
+static bool
+check_volumes(const struct lode_superblock *sb, struct lode_error *err)
+{
+    const struct lode_section *s = lode_rules_section(sb, LODE_SECTION_VOLUMES);
+    uint32_t listed = s != NULL ? s->count : 0;
+    bool is_volume = (sb->incompat & LODE_INCOMPAT_VOLUME) != 0;
+
+    if (sb->volume_count == 0 || sb->volume_index >= sb->volume_count ||
+        is_volume != (sb->volume_index != 0) ||
+        listed != (is_volume ? 0U : sb->volume_count - 1U))
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "volume %u of %u, features 0x%" PRIx64
+                         ", with %" PRIu32 " volumes listed",
+                         sb->volume_index, sb->volume_count, sb->incompat,
+                         listed);
+    if (is_volume && (sb->incompat & LODE_INCOMPAT_PARTIAL) != 0)
+        return lode_fail(err, LODE_E_CORRUPT, "volume %u is partial",
+                         sb->volume_index);
     return true;
 }
 
@@ -263,5 +287,5 @@ lode_rules_superblock(const struct lode_superblock *sb, uint64_t file_bytes,
                          sb->section_count, LODE_SECTIONS_MAX);
     return check_text(sb->writer, LODE_WRITER_TEXT_BYTES, "writer", err) &&
            check_text(sb->label, LODE_LABEL_TEXT_BYTES, "label", err) &&
-           check_directory(sb, err);
+           check_directory(sb, err) && check_volumes(sb, err);
 }

@@ -24,7 +24,9 @@ static const struct {
     {LODE_RECORD_SECTION, 72, 80},    {LODE_RECORD_GROUP, 28, 32},
     {LODE_RECORD_GROUP, 44, 64},      {LODE_RECORD_SCHEMA, 20, 24},
     {LODE_RECORD_SCHEMA, 28, 32},     {LODE_RECORD_TENSOR, 88, 96},
-    {LODE_RECORD_BLOCK, 48, 64},
+    {LODE_RECORD_BLOCK, 28, 32},      {LODE_RECORD_BLOCK, 46, 47},
+    {LODE_RECORD_BLOCK, 48, 64},      {LODE_RECORD_VOLUME, 28, 32},
+    {LODE_RECORD_VOLUME, 64, 128},
 };
 
 bool
@@ -275,14 +277,12 @@ lode_block_decode(const uint8_t *raw, struct lode_block_record *out)
     b->stored_bytes = lode_load_u32(raw + 16);
     b->raw_bytes = lode_load_u32(raw + 20);
     out->block_index = lode_load_u32(raw + 24);
-    out->first_segment_index = lode_load_u32(raw + 28);
     b->group_index = lode_load_u32(raw + 32);
     b->object_index = lode_load_u32(raw + 36);
     b->seq = lode_load_u16(raw + 40);
-    out->volume_index = lode_load_u16(raw + 42);
+    b->volume_index = lode_load_u16(raw + 42);
     b->codec = raw[44];
-    b->filter = raw[45];
-    out->segment_count = raw[46];
+    b->filters = raw[45];
     out->flags = raw[47];
     b->present = (out->flags & LODE_BLOCK_PRESENT) != 0;
 }
@@ -298,13 +298,31 @@ lode_block_encode(const struct lode_block_record *record, uint8_t *raw)
     lode_store_u32(raw + 16, b->stored_bytes);
     lode_store_u32(raw + 20, b->raw_bytes);
     lode_store_u32(raw + 24, record->block_index);
-    lode_store_u32(raw + 28, record->first_segment_index);
     lode_store_u32(raw + 32, b->group_index);
     lode_store_u32(raw + 36, b->object_index);
     lode_store_u16(raw + 40, (uint16_t)b->seq);
-    lode_store_u16(raw + 42, record->volume_index);
+    lode_store_u16(raw + 42, b->volume_index);
     raw[44] = b->codec;
-    raw[45] = b->filter;
-    raw[46] = record->segment_count;
+    raw[45] = b->filters;
     raw[47] = record->flags;
+}
+
+/* Spec 4.3. */
+void
+lode_volume_decode(const uint8_t *raw, struct lode_volume_record *out)
+{
+    memcpy(out->uuid, raw, sizeof(out->uuid));
+    out->file_bytes = lode_load_u64(raw + 16);
+    out->name_ref = lode_load_u32(raw + 24);
+    memcpy(out->index_digest, raw + 32, LODE_DIGEST_BYTES);
+}
+
+void
+lode_volume_encode(const struct lode_volume_record *v, uint8_t *raw)
+{
+    memset(raw, 0, LODE_VOLUME_RECORD_BYTES);
+    memcpy(raw, v->uuid, sizeof(v->uuid));
+    lode_store_u64(raw + 16, v->file_bytes);
+    lode_store_u32(raw + 24, v->name_ref);
+    memcpy(raw + 32, v->index_digest, LODE_DIGEST_BYTES);
 }

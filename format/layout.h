@@ -32,7 +32,8 @@ enum {
     LODE_SCHEMA_RECORD_BYTES = 32,
     LODE_TENSOR_RECORD_BYTES = 96,
     LODE_BLOCK_RECORD_BYTES = 64,
-    LODE_SEGMENT_RECORD_BYTES = 4,
+    LODE_VOLUME_RECORD_BYTES = 128,
+    LODE_ORDER_RECORD_BYTES = 4,
 };
 
 enum lode_section_type {
@@ -42,21 +43,21 @@ enum lode_section_type {
     LODE_SECTION_TENSORS = 4,
     LODE_SECTION_STRINGS = 5,
     LODE_SECTION_BLOCKS = 6,
-    LODE_SECTION_SEGMENTS = 7,
+    LODE_SECTION_SEGMENTS = 7, /* reserved */
     LODE_SECTION_CONTENT_DIGESTS = 8,
     LODE_SECTION_STORED_DIGESTS = 9,
-    LODE_SECTION_LAST = LODE_SECTION_STORED_DIGESTS,
+    LODE_SECTION_ORDER = 10,
+    LODE_SECTION_LAST = LODE_SECTION_ORDER,
 };
 
 enum { LODE_SECTION_CRITICAL = 1, LODE_SECTION_COLD = 2 };
 enum { LODE_STATE_FINAL = 1 };
-/* Bits of incompat: 0, 1 and 63 are reserved (spec 12.2). */
-#define LODE_INCOMPAT_INDEX_ONLY (UINT64_C(1) << 2)
+/* Bits of incompat: 1 and 63 are reserved (spec 12.2). */
+#define LODE_INCOMPAT_VOLUME (UINT64_C(1) << 0)
+#define LODE_INCOMPAT_PARTIAL (UINT64_C(1) << 2)
 enum { LODE_KIND_VOLATILE = 0x8000 }; /* from here on outside the root */
 enum { LODE_DIGEST_SHA256_TREE = 1, LODE_CHECK_XXH3 = 1 };
 enum { LODE_BLOCK_PRESENT = 1, LODE_BLOCK_SAME_DIGEST = 2 };
-enum { LODE_FILTER_PLANES_4 = 2 }; /* the highest filter that is defined */
-#define LODE_NO_SEGMENT UINT32_C(0xffffffff)
 
 /* Spec 3.2. */
 struct lode_section {
@@ -130,10 +131,15 @@ struct lode_tensor_record {
 struct lode_block_record {
     struct lode_block block;
     uint32_t block_index;
-    uint32_t first_segment_index;
-    uint16_t volume_index;
-    uint8_t segment_count;
     uint8_t flags;
+};
+
+/* Spec 4.3. */
+struct lode_volume_record {
+    uint64_t file_bytes;
+    uint32_t name_ref;
+    uint8_t uuid[16];
+    uint8_t index_digest[LODE_DIGEST_BYTES];
 };
 
 extern const uint8_t lode_magic[LODE_MAGIC_BYTES];
@@ -156,6 +162,8 @@ void lode_tensor_decode(const uint8_t *raw, struct lode_tensor_record *out);
 void lode_tensor_encode(const struct lode_tensor_record *t, uint8_t *raw);
 void lode_block_decode(const uint8_t *raw, struct lode_block_record *out);
 void lode_block_encode(const struct lode_block_record *b, uint8_t *raw);
+void lode_volume_decode(const uint8_t *raw, struct lode_volume_record *out);
+void lode_volume_encode(const struct lode_volume_record *v, uint8_t *raw);
 
 enum lode_record {
     LODE_RECORD_SUPERBLOCK,
@@ -164,6 +172,7 @@ enum lode_record {
     LODE_RECORD_SCHEMA,
     LODE_RECORD_TENSOR,
     LODE_RECORD_BLOCK,
+    LODE_RECORD_VOLUME,
 };
 
 /* Spec 2.3: are the must-be-zero bytes of this record zero?  LODE_E_CORRUPT

@@ -8,10 +8,16 @@ libformat_a_SOURCES = \
 	%reldir%/digest.h %reldir%/digest.c \
 	%reldir%/root.h %reldir%/root.c \
 	%reldir%/rules.h %reldir%/rules.c %reldir%/directory.c \
-	%reldir%/index.h %reldir%/index.c %reldir%/name.c \
+	%reldir%/index.h %reldir%/index.c %reldir%/index_blocks.c \
+	%reldir%/name.c %reldir%/pack.h \
 	%reldir%/head.h %reldir%/head.c \
 	%reldir%/pack.h %reldir%/pack.c %reldir%/unpack.c \
 	%reldir%/frame.h %reldir%/frame.c %reldir%/filter.h %reldir%/filter.c \
 	%reldir%/strings.h %reldir%/strings.c \
 	%reldir%/output.h %reldir%/output.c \
-	%reldir%/reader.c %reldir%/writer.c %reldir%/verify.c
+	%reldir%/journal.h %reldir%/journal.c \
+	%reldir%/reader_state.h %reldir%/reader.c %reldir%/reader_cold.c \
+	%reldir%/writer_state.h %reldir%/writer.c %reldir%/writer_blocks.c \
+	%reldir%/writer_finish.c %reldir%/verify_state.h \
+	%reldir%/verify.c %reldir%/verify_index.c %reldir%/verify_blocks.c \
+	%reldir%/verify_set.c %reldir%/mend.c

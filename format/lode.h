@@ -44,11 +44,14 @@ struct lode_summary {
     uint64_t stored_bytes; /* of the blocks here, without padding */
     uint64_t index_bytes;  /* hot and cold sections */
     uint32_t align_bytes;
-    uint32_t block_count;
-    uint32_t present_count; /* blocks here; fewer only when index only */
+    uint32_t block_count;   /* of the model */
+    uint32_t present_count; /* in this file, or set; see lode_reader_here() */
     uint32_t group_count;
     uint32_t schema_count;
-    uint8_t content_root[LODE_DIGEST_BYTES]; /* zeros when index only */
+    uint32_t volume_count; /* files of the set, head included; 1: single file */
+    uint32_t volume_index; /* 0, or which volume of a set this file is */
+    bool packed;           /* some block has a codec */
+    uint8_t content_root[LODE_DIGEST_BYTES]; /* zeros when not known */
     uint8_t index_digest[LODE_DIGEST_BYTES];
     char writer[65];
     char label[129];
@@ -92,16 +95,26 @@ struct lode_tensor {
 /* Spec 7.  Of a block that is not here (spec 7.4) offset, hash and
  * stored_bytes are 0. */
 struct lode_block {
-    uint64_t offset;       /* from the start of the file, aligned */
+    uint64_t offset;       /* from the start of its volume, aligned */
     uint64_t hash;         /* XXH3-64 of the stored bytes */
     uint32_t stored_bytes; /* without padding */
     uint32_t raw_bytes;
     uint32_t group_index;
     uint32_t object_index; /* in its group: the expert's number */
     uint32_t seq;          /* in its object */
+    uint16_t volume_index; /* the file it lies in; 0: the one opened */
     uint8_t codec;
-    uint8_t filter;
-    bool present; /* is it in this file? */
+    uint8_t filters; /* bit f: some frame has filter f (format/pack.h) */
+    bool present;    /* is it in this file, or set? */
+};
+
+/* A file of a set (spec 4.3). */
+struct lode_volume {
+    const char *name; /* "" for the head */
+    const char *path; /* where it was found; NULL: it is missing */
+    uint64_t file_bytes;
+    int fd; /* buffered, read-only; -1: missing */
+    uint8_t index_digest[LODE_DIGEST_BYTES];
 };
 
 /* Open the container at path and read its index, but no block.  Two reads.  On
@@ -112,6 +125,26 @@ LODE_MUST_CHECK
 bool lode_reader_open(const char *path, struct lode_reader **out,
                       struct lode_error *err);
 void lode_reader_close(struct lode_reader *r); /* NULL is allowed */
+
+/* The same for the head of a set, whose volumes are looked for beside it and
+ * then in folders (a list that NULL ends, or NULL).  A volume that is found
+ * nowhere is no failure here: blocks in it cannot be read (LODE_E_IO names it),
+ * all others can.  A file of its name with another index is refused. */
+LODE_MUST_CHECK
+bool lode_reader_open_in(const char *path, const char *const *folders,
+                         struct lode_reader **out, struct lode_error *err);
+
+/* Volume volume_index < summary.volume_count; 0 is the file opened. */
+const struct lode_volume *lode_reader_volume(const struct lode_reader *r,
+                                             uint32_t volume_index);
+
+/* Fails with LODE_E_IO, naming those that are missing, unless every volume was
+ * found. */
+LODE_MUST_CHECK
+bool lode_reader_whole(const struct lode_reader *r, struct lode_error *err);
+
+/* Can this block be read: is it present, and its volume here? */
+bool lode_reader_here(const struct lode_reader *r, const struct lode_block *b);
 
 /* Borrowed until lode_reader_close(). */
 const struct lode_summary *lode_reader_summary(const struct lode_reader *r);
@@ -155,11 +188,36 @@ bool lode_reader_check(const struct lode_reader *r, uint32_t block_index,
                        const void *stored, struct lode_error *err);
 
 /* Read, check and decode one block into dst (at least raw_bytes).  On failure
- * dst holds garbage.  LODE_E_UNSUPPORTED for a codec this build lacks,
- * LODE_E_IO for a block that is not in this file (index only). */
+ * dst holds garbage.  LODE_E_IO for a block that is not here. */
 LODE_MUST_CHECK
 bool lode_reader_load(const struct lode_reader *r, uint32_t block_index,
                       void *dst, size_t dst_bytes, struct lode_error *err);
+
+/* The memory that decoding takes, kept between loads; one thread at a time.
+ * Zero-initialise; free with lode_scratch_fini(). */
+struct lode_scratch {
+    struct lode_unpacker *unpacker;
+    uint8_t *stored; /* 4096-aligned */
+    uint64_t stored_bytes;
+};
+void lode_scratch_fini(struct lode_scratch *s);
+/* Make stored hold at least bytes; what was in it is lost. */
+LODE_MUST_CHECK
+bool lode_scratch_room(struct lode_scratch *s, uint64_t bytes,
+                       struct lode_error *err);
+
+/* As lode_reader_load(), with memory of the caller's. */
+LODE_MUST_CHECK
+bool lode_reader_load_with(const struct lode_reader *r, uint32_t block_index,
+                           struct lode_scratch *s, void *dst, size_t dst_bytes,
+                           struct lode_error *err);
+
+/* Decode stored bytes, already checked, into dst (raw_bytes long): for callers
+ * that read by themselves. */
+LODE_MUST_CHECK
+bool lode_reader_decode(const struct lode_reader *r, uint32_t block_index,
+                        struct lode_scratch *s, const void *stored, void *dst,
+                        struct lode_error *err);
 
 /* A whole object, block by block, into memory of its own with a NUL behind it,
  * for free().  max_bytes bounds it (LODE_E_LIMIT). */
@@ -176,8 +234,8 @@ bool lode_reader_load_file(const struct lode_reader *r, uint32_t kind,
                            const char *name, uint64_t max_bytes, char **out,
                            size_t *out_bytes, struct lode_error *err);
 
-/* Compare the content root with 64 hex digits; LODE_E_CORRUPT names both.  An
- * index-only container has none and is never the expected one. */
+/* Compare the content root with 64 hex digits; LODE_E_CORRUPT names both.  A
+ * container whose root is not known (spec 7.4) is never the expected one. */
 LODE_MUST_CHECK
 bool lode_reader_expect_root(const struct lode_reader *r, const char *hex,
                              struct lode_error *err);

@@ -8,25 +8,6 @@
 
 #include "format/index.h"
 
-/* The group that holds a block: the last whose first block is not behind it
- * and that has blocks at all. */
-static const struct lode_group *
-group_of(const struct lode_index *x, uint32_t block_index)
-{
-    uint32_t low = 0;
-    uint32_t high = x->summary.group_count;
-
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (x->groups[middle].first_block_index <= block_index)
-            low = middle;
-        else
-            high = middle;
-    }
-    return &x->groups[low];
-}
-
 /* "trunk of layer 3", "trunk final": one object that no number tells apart. */
 static void
 name_object(const struct lode_group *g, const char *what, char *out,
@@ -54,7 +35,8 @@ const char *
 lode_index_block_name(const struct lode_index *x, uint32_t block_index,
                       char *out, size_t out_bytes)
 {
-    const struct lode_group *g = group_of(x, block_index);
+    const struct lode_group *g =
+        &x->groups[lode_index_group_of(x, block_index)];
     uint32_t within = block_index - g->first_block_index;
     uint32_t object_index = within / g->blocks_per_object;
     uint32_t seq = within % g->blocks_per_object;

@@ -84,8 +84,9 @@ void
 lode_output_fini(struct lode_output *o)
 {
     if (o->fd >= 0) {
-        (void)unlink(o->wip_path); /* on the way out of a failure */
-        (void)close(o->fd);        /* its content is given up */
+        if (!o->keep)
+            (void)unlink(o->wip_path); /* on the way out of a failure */
+        (void)close(o->fd); /* what counts of it was synced */
     }
     if (o->folder_fd >= 0)
         (void)close(o->folder_fd); /* nothing was written */
@@ -95,28 +96,24 @@ lode_output_fini(struct lode_output *o)
     o->fd = o->folder_fd = -1;
 }
 
-/* Is there room, before hours of work?  What a stale OUT.wip occupies is about
- * to be given back. */
-static bool
-check_room(const struct lode_output *o, uint64_t needed_bytes,
-           struct lode_error *err)
+/* Before hours of work. */
+bool
+lode_output_check_room(const struct lode_output *o, uint64_t needed_bytes,
+                       uint64_t file_bytes, struct lode_error *err)
 {
     struct rlimit limit;
     struct statvfs fs;
-    struct stat st;
     uint64_t there;
 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-        limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < needed_bytes)
+        limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < file_bytes)
         return lode_fail(err, LODE_E_IO,
                          "%s: needs %" PRIu64 " bytes, the file size limit of "
                          "this process is %" PRIu64,
-                         o->path, needed_bytes, (uint64_t)limit.rlim_cur);
+                         o->path, file_bytes, (uint64_t)limit.rlim_cur);
     if (fstatvfs(o->fd, &fs) != 0)
         return lode_fail_errno(err, "%s: free space", o->wip_path);
     there = (uint64_t)fs.f_bavail * fs.f_frsize;
-    if (fstat(o->fd, &st) == 0)
-        there += (uint64_t)st.st_blocks * 512;
     if (there < needed_bytes)
         return lode_fail(err, LODE_E_IO,
                          "%s: not enough space on the drive: %" PRIu64
@@ -167,8 +164,7 @@ open_folder(struct lode_output *o, struct lode_error *err)
 }
 
 bool
-lode_output_create(struct lode_output *o, uint64_t needed_bytes,
-                   struct lode_error *err)
+lode_output_open(struct lode_output *o, struct lode_error *err)
 {
     int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     int fd;
@@ -188,9 +184,13 @@ lode_output_create(struct lode_output *o, uint64_t needed_bytes,
         (void)close(fd); /* nothing was written */
         return false;
     }
-    if (!check_room(o, needed_bytes, err))
-        return false;
-    if (ftruncate(o->fd, 0) != 0)
+    return true;
+}
+
+bool
+lode_output_cut(struct lode_output *o, uint64_t bytes, struct lode_error *err)
+{
+    if (ftruncate(o->fd, (off_t)bytes) != 0)
         return lode_fail_errno(err, "%s", o->wip_path);
     return true;
 }
@@ -237,6 +237,37 @@ lode_output_write(struct lode_output *o, uint64_t offset, const void *data,
         return lode_fail_errno(err, "%s: buffered writes", o->wip_path);
     return lode_file_write(o->fd, offset, data, (size_t)bytes, err) ||
            explain(o, offset, bytes, err);
+}
+
+/* copy_file_range() shares extents by itself where it can. */
+bool
+lode_output_copy(struct lode_output *o, uint64_t offset, int fd, uint64_t from,
+                 uint64_t bytes, struct lode_error *err)
+{
+    off_t in = (off_t)from;
+    off_t out = (off_t)offset;
+
+    while (bytes > 0) {
+        ssize_t n = copy_file_range(fd, &in, o->fd, &out, (size_t)bytes, 0);
+
+        if (n > 0) {
+            bytes -= (uint64_t)n;
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            return lode_fail(err, LODE_E_CORRUPT, "cut off: the file ends at "
+                             "%" PRIu64, (uint64_t)in);
+        /* What other failures have begun is written again by the caller. */
+        if (errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
+            errno == EOPNOTSUPP || errno == EPERM || errno == EBADF)
+            return lode_fail(err, LODE_E_UNSUPPORTED, "copy_file_range: %s",
+                             strerror(errno));
+        lode_fail_errno(err, "copy");
+        return explain(o, (uint64_t)out, bytes, err);
+    }
+    return true;
 }
 
 /* Spec 11.2.  After a failed sync the kernel may have dropped the data and

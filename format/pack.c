@@ -88,6 +88,12 @@ fail:
     return false;
 }
 
+const char *
+lode_pack_version(void)
+{
+    return ZSTD_versionString();
+}
+
 uint64_t
 lode_packer_bytes(void)
 {

@@ -35,6 +35,8 @@ enum lode_filter {
                                    scale | groups below it */
     LODE_FILTER_COUNT
 };
+/* As a mask: bit f stands for filter f > 0. */
+#define LODE_FILTERS_KNOWN ((UINT64_C(1) << LODE_FILTER_COUNT) - 2)
 
 /* What a run of a block's image is to be packed with. */
 enum lode_effort {
@@ -66,6 +68,9 @@ struct lode_packer; /* contexts and scratch; one thread at a time */
 LODE_MUST_CHECK
 bool lode_packer_new(struct lode_packer **out, struct lode_error *err);
 void lode_packer_free(struct lode_packer *p); /* NULL is allowed */
+
+/* Name and version of the library that packs: another may give other bytes. */
+const char *lode_pack_version(void);
 
 /* Bytes that a packer and an unpacker take. */
 uint64_t lode_packer_bytes(void);
@@ -104,7 +109,8 @@ bool lode_frames_open(const void *stored, uint32_t stored_bytes,
 struct lode_frame_place {
     uint32_t offset;
     uint32_t bytes;
-    uint32_t phase; /* 0 or 1 */
+    uint32_t stored_bytes; /* of both planes */
+    uint32_t phase;        /* 0 or 1 */
 };
 void lode_frames_place(const struct lode_frames *f, uint32_t frame_index,
                        struct lode_frame_place *out);

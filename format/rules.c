@@ -82,6 +82,16 @@ lode_rules_path(const char *path, struct lode_error *err)
     }
 }
 
+bool
+lode_rules_volume_name(const char *name, struct lode_error *err)
+{
+    if (!lode_rules_path(name, err))
+        return false;
+    if (strchr(name, '/') != NULL)
+        return lode_fail(err, LODE_E_CORRUPT, "name %s is no file name", name);
+    return true;
+}
+
 /* ---- groups ---- */
 
 static bool

@@ -21,6 +21,10 @@ bool lode_rules_text(const char *text, size_t bytes, const char *what,
 LODE_MUST_CHECK
 bool lode_rules_path(const char *path, struct lode_error *err);
 
+/* Spec 4.3: the file name of a volume. */
+LODE_MUST_CHECK
+bool lode_rules_volume_name(const char *name, struct lode_error *err);
+
 /* Spec 3.1 and 3.2: version, masks, sizes and the section directory.  A file
  * of another size than file_bytes is refused with both numbers. */
 LODE_MUST_CHECK

@@ -219,6 +219,8 @@ lode_frames_place(const struct lode_frames *f, uint32_t frame_index,
     find_frame(f, frame_index, &at);
     out->offset = at.image_offset;
     out->bytes = lode_load_u32(record(f, frame_index));
+    out->stored_bytes = lode_load_u32(record(f, frame_index) + 4) +
+                        lode_load_u32(record(f, frame_index) + 8);
     out->phase = frame_phase(f, frame_index);
 }
 

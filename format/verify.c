@@ -1,661 +1,522 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over every byte of a container (spec 10.4), in pieces of 4 MiB.
+ * A pass over every byte of a container or set (spec 10.4), in pieces of 4 MiB.
  * Unlike the reader it goes on after a fault: a person with a damaged file
- * wants to know everything that must be fetched again. */
+ * wants to know everything that must be fetched again.
+ *
+ * Whoever checks writes findings into a buffer; they are told, in order, by
+ * one thread.  So the report is the same however many threads check. */
 #include "config.h"
 
-#include "format/lode_write.h"
-
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "base/file.h"
-#include "base/mem.h"
-#include "format/digest.h"
-#include "format/hash.h"
-#include "format/head.h"
-#include "format/index.h"
-#include "format/root.h"
 #include "format/rules.h"
+#include "format/verify_state.h"
 
-enum { PIECE_BYTES = 4 * LODE_LEAF_BYTES };
+/* ---- findings ---- */
 
-struct verify {
-    const struct lode_verify_options *opt;
-    int fd;
-    uint64_t file_bytes; /* as found */
-    uint64_t fault_count;
-    uint32_t absent_count;
-    uint8_t *piece;
-    struct lode_superblock sb;
-    struct lode_index index;
-    bool index_good;
-    uint8_t *contents; /* the CONTENT DIGESTS section, NULL if unreadable */
-    uint8_t *stored;   /* STORED DIGESTS, likewise, or NULL if there are none */
-    bool stopped;      /* a check could not be made; why has the first reason */
-    bool cancelled;
-    struct lode_error why;
+struct finding {
+    int64_t block_index;
+    uint32_t file;
+    bool stops; /* a check could not be made, for err */
+    struct lode_error err;
+    char where[512];
+    char what[LODE_ERROR_TEXT_BYTES];
 };
 
-__attribute__((format(printf, 3, 4))) static void
-report(struct verify *v, const char *where, const char *fmt, ...)
-{
-    char what[LODE_ERROR_TEXT_BYTES];
-    struct lode_fault f = {.where = where, .what = what};
-    va_list ap;
-
-    va_start(ap, fmt);
-    (void)vsnprintf(what, sizeof(what), fmt, ap); /* may be cut */
-    va_end(ap);
-    v->fault_count++;
-    if (v->opt->fault != NULL)
-        v->opt->fault(v->opt->user, &f);
-}
-
-/* A fault that is also the reason why a check could not be made. */
 static void
-stop(struct verify *v, const char *where, const struct lode_error *err)
-{
-    report(v, where, "%s", err->text);
-    if (v->stopped)
-        return;
-    v->stopped = true;
-    v->why = *err;
-    lode_fail_in(&v->why, "%s", where);
-}
-
-/* Read bytes (at most a piece) into v->piece, or say why not.  A file that
- * ends too early is damage, anything else is a check not made. */
-static bool
-read_piece(struct verify *v, uint64_t offset, uint64_t bytes, const char *where)
+add(struct lode_look *l, const struct finding *f)
 {
     struct lode_error err;
 
-    if (v->cancelled)
-        return false;
-    if (!lode_in_range(offset, bytes, v->file_bytes)) {
-        report(v, where, "cut off: the file ends at %" PRIu64, v->file_bytes);
+    l->fault_count++;
+    if (!lode_buf_append(l->found, f, sizeof(*f), &err))
+        l->lost = true;
+}
+
+void
+lode_look_report(struct lode_look *l, const char *where, const char *fmt, ...)
+{
+    struct finding f = {.block_index = l->block_index,
+                        .file = l->f->sb.volume_index};
+    va_list ap;
+
+    (void)snprintf(f.where, sizeof(f.where), "%s%s", l->f->prefix, where);
+    va_start(ap, fmt);
+    (void)vsnprintf(f.what, sizeof(f.what), fmt, ap); /* may be cut */
+    va_end(ap);
+    add(l, &f);
+}
+
+void
+lode_look_stop(struct lode_look *l, const char *where,
+               const struct lode_error *err)
+{
+    struct finding f = {.block_index = l->block_index,
+                        .file = l->f->sb.volume_index,
+                        .stops = true,
+                        .err = *err};
+
+    (void)snprintf(f.where, sizeof(f.where), "%s%s", l->f->prefix, where);
+    (void)snprintf(f.what, sizeof(f.what), "%s", err->text);
+    lode_fail_in(&f.err, "%s", f.where);
+    add(l, &f);
+}
+
+bool
+lode_look_read(struct lode_look *l, uint64_t offset, uint64_t bytes,
+               const char *where)
+{
+    struct lode_error err;
+
+    if (!lode_in_range(offset, bytes, l->f->file_bytes)) {
+        lode_look_report(l, where, "cut off: the file ends at %" PRIu64,
+                         l->f->file_bytes);
         return false;
     }
-    if (!lode_file_read(v->fd, offset, v->piece, (size_t)bytes, &err)) {
-        stop(v, where, &err);
+    if (!lode_file_read(l->f->fd, offset, l->piece, (size_t)bytes, &err)) {
+        lode_look_stop(l, where, &err);
         return false;
     }
-    if (v->opt->progress != NULL && !v->opt->progress(v->opt->user, bytes))
-        v->cancelled = true;
+    l->bytes += bytes;
     return true;
 }
 
-static uint64_t
-piece_of(uint64_t bytes)
-{
-    return bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
-}
-
-/* ---- zeros ---- */
-
-/* At the speed of memcmp(): each byte equals the one before it. */
-static bool
-is_zero(const uint8_t *p, uint64_t bytes)
-{
-    return p[0] == 0 && memcmp(p, p + 1, (size_t)bytes - 1) == 0;
-}
-
-/* Spec 4.1: what belongs to nothing is zero. */
-static void
-check_zero(struct verify *v, uint64_t offset, uint64_t end, const char *where)
+void
+lode_look_zero(struct lode_look *l, uint64_t offset, uint64_t end,
+               const char *where)
 {
     uint64_t wrong_count = 0;
     uint64_t first = 0;
     uint8_t value = 0;
 
-    if (end > v->file_bytes)
-        end = v->file_bytes; /* reported where the size is compared */
+    if (l->v->opt->level < LODE_VERIFY_STRICT)
+        return;
+    if (end > l->f->file_bytes)
+        end = l->f->file_bytes; /* reported where the size is compared */
     while (offset < end) {
-        uint64_t bytes = piece_of(end - offset);
+        uint64_t bytes = lode_look_piece(end - offset);
 
-        if (!read_piece(v, offset, bytes, where))
+        if (!lode_look_read(l, offset, bytes, where))
             return;
-        for (uint64_t i = is_zero(v->piece, bytes) ? bytes : 0; i < bytes;
-             i++) {
-            if (v->piece[i] == 0)
+        for (uint64_t i = lode_look_is_zero(l->piece, bytes) ? bytes : 0;
+             i < bytes; i++) {
+            if (l->piece[i] == 0)
                 continue;
             if (wrong_count++ == 0) {
                 first = offset + i;
-                value = v->piece[i];
+                value = l->piece[i];
             }
         }
         offset += bytes;
     }
     if (wrong_count != 0)
-        report(v, where,
-               "byte at %" PRIu64 " is 0x%02x, expected 0 (%" PRIu64
-               " such bytes)",
-               first, value, wrong_count);
+        lode_look_report(l, where,
+                         "byte at %" PRIu64 " is 0x%02x, expected 0 (%" PRIu64
+                         " such bytes)",
+                         first, value, wrong_count);
 }
 
-/* ---- superblocks ---- */
+/* ---- telling ---- */
 
 static void
-check_slots(struct verify *v, const uint8_t *head, size_t head_bytes)
+tell(struct lode_verifier *v, const struct lode_buf *found)
 {
-    static const char *const names[] = {"superblock A", "superblock B"};
-    static const size_t offsets[] = {0, LODE_SLOT_B_OFFSET};
-    struct lode_error err;
-    bool both = true;
+    for (size_t at = 0; at < found->used_bytes; at += sizeof(struct finding)) {
+        struct finding f;
+        struct lode_fault fault = {.where = f.where, .what = f.what};
 
-    for (int i = 0; i < 2; i++) {
-        if (head_bytes < offsets[i] + LODE_SUPERBLOCK_BYTES) {
-            report(v, names[i], "cut off: the file ends at %zu", head_bytes);
-            both = false;
-        } else if (!lode_head_check_slot(head + offsets[i], &err)) {
-            report(v, names[i], "%s", err.text);
-            both = false;
+        memcpy(&f, found->data + at, sizeof(f));
+        fault.block_index = f.block_index;
+        fault.volume_index = f.file;
+        v->fault_count++;
+        if (v->opt->fault != NULL)
+            v->opt->fault(v->opt->user, &fault);
+        if (f.stops && !v->stopped) {
+            v->stopped = true;
+            v->why = f.err;
         }
     }
-    for (size_t i = 0; both && i < LODE_SUPERBLOCK_BYTES; i++)
-        if (head[i] != head[LODE_SLOT_B_OFFSET + i]) {
-            report(v, names[1], "differs from superblock A at byte %zu", i);
-            return;
-        }
 }
 
-/* Find the superblock that counts; without one nothing more can be done. */
+/* For what has no file to look at. */
+static void
+tell_one(struct lode_verifier *v, const char *where, const char *what)
+{
+    const struct lode_fault f = {
+        .where = where, .what = what, .block_index = LODE_NO_INDEX};
+
+    v->fault_count++;
+    if (v->opt->fault != NULL)
+        v->opt->fault(v->opt->user, &f);
+}
+
+/* ---- opening ---- */
+
+static void
+look_begin(struct lode_look *l, const struct lode_verifier *v,
+           const struct lode_verify_file *f, uint8_t *piece,
+           struct lode_buf *found)
+{
+    memset(l, 0, sizeof(*l));
+    l->v = v;
+    l->f = f;
+    l->piece = piece;
+    l->found = found;
+    l->block_index = LODE_NO_INDEX;
+}
+
+/* The largest image that a packed block has. */
+static void
+count_image(struct lode_verifier *v, const struct lode_verify_file *f)
+{
+    for (uint32_t i = 0; f->index_good && i < f->block_count; i++) {
+        struct lode_block_record r;
+
+        lode_index_block(&f->index, f->order[i], &r);
+        if (r.block.codec != LODE_CODEC_NONE &&
+            r.block.raw_bytes > v->image_bytes)
+            v->image_bytes = r.block.raw_bytes;
+    }
+}
+
+/* Check all of a file but its blocks, and list those.  Volume 0 is the file at
+ * v->path.  False: out of memory. */
 static bool
-load_head(struct verify *v, struct lode_error *err)
+open_file(struct lode_verifier *v, const char *path, uint32_t volume_index,
+          uint8_t *piece, struct lode_error *err)
 {
-    size_t head_bytes = v->file_bytes < LODE_INDEX_OFFSET
-                            ? (size_t)v->file_bytes
-                            : LODE_INDEX_OFFSET;
-    const uint8_t *raw;
-    void *head = NULL;
-    bool good = false;
+    struct lode_verify_file *f = &v->files[v->file_count++];
+    struct lode_buf found = {0};
+    struct lode_look l;
+    struct lode_error why;
+    bool same = true;
+    bool lost;
 
-    if (!lode_alloc_array(head_bytes, 1, "superblocks", &head, err) ||
-        !lode_file_read(v->fd, 0, head, head_bytes, err))
-        goto out;
-    raw = lode_head_choose(head, head_bytes);
-    /* Only a container has superblocks to find fault with. */
-    if (raw != NULL)
-        check_slots(v, head, head_bytes);
-    /* Its rules, with the size that it claims: the real one is a fault of its
-     * own and leaves much to check. */
-    v->sb.file_bytes = v->file_bytes;
-    if (raw != NULL)
-        lode_superblock_decode(raw, &v->sb);
-    good = lode_head_decode(head, head_bytes, v->sb.file_bytes, &v->sb, err);
-    if (good && v->file_bytes != v->sb.file_bytes)
-        report(v, "file", "has %" PRIu64 " bytes, expected %" PRIu64 ": %s",
-               v->file_bytes, v->sb.file_bytes,
-               v->file_bytes < v->sb.file_bytes ? "cut short"
-                                                : "something was appended");
-out:
-    free(head);
-    return good;
+    f->prefix = volume_index == 0 ? "" : v->names[volume_index - 1];
+    f->sb.volume_index = (uint16_t)volume_index; /* until it is known */
+    look_begin(&l, v, f, piece, &found);
+    if (!lode_strndup(path, strlen(path), &f->path, err))
+        return false;
+    if (!lode_file_open(path, &f->fd, &f->file_bytes, &why)) {
+        f->fd = -1;
+        lode_look_stop(&l, "file", &why);
+    } else if (lode_verify_index(&l, f, &why)) {
+        /* Only a hint. */
+        (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+        if (volume_index != 0)
+            lode_verify_volume(&l, &v->files[0], volume_index, &same);
+        if (same)
+            lode_verify_list_blocks(&l, f);
+        f->first_part = v->part_count;
+        f->part_count = same ? f->block_count + 1 : 0;
+        v->part_count += f->part_count;
+        count_image(v, f);
+    }
+    v->total_bytes += f->file_bytes;
+    tell(v, &found);
+    lost = l.lost;
+    lode_buf_fini(&found);
+    if (v->opt->progress != NULL && !v->opt->progress(v->opt->user, l.bytes))
+        v->cancelled = true;
+    return !lost || lode_fail(err, LODE_E_NOMEM, "faults: out of memory");
 }
 
-/* ---- sections ---- */
-
-static void
-section_name(const struct lode_section *s, char *out, size_t out_bytes)
-{
-    (void)snprintf(out, out_bytes, "section %s (type %" PRIu32 ")",
-                   lode_rules_section_name(s->type), s->type);
-}
-
-/* Spec 3.2: both sums of one section. */
-static void
-check_section(struct verify *v, const struct lode_section *s)
-{
-    uint8_t digest[LODE_DIGEST_BYTES];
-    struct lode_digest_state sha;
-    struct lode_hash_state hash;
-    char where[64];
-
-    section_name(s, where, sizeof(where));
-    lode_digest_begin(&sha);
-    lode_hash_begin(&hash);
-    for (uint64_t at = 0; at < s->bytes;) {
-        uint64_t bytes = piece_of(s->bytes - at);
-
-        if (!read_piece(v, s->offset + at, bytes, where))
-            return;
-        lode_digest_update(&sha, v->piece, (size_t)bytes);
-        lode_hash_update(&hash, v->piece, (size_t)bytes);
-        at += bytes;
-    }
-    lode_digest_end(&sha, digest);
-    if (lode_hash_end(&hash) != s->hash)
-        report(v, where, "checksum does not match");
-    if (memcmp(digest, s->digest, sizeof(digest)) != 0)
-        report(v, where, "SHA-256 does not match");
-}
-
-/* The non-empty sections by offset; at most LODE_SECTIONS_MAX. */
-static uint32_t
-sort_sections(const struct lode_superblock *sb, const struct lode_section **out)
-{
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < sb->section_count; i++) {
-        uint32_t k = count;
-
-        if (sb->sections[i].bytes == 0)
-            continue;
-        for (; k > 0 && out[k - 1]->offset > sb->sections[i].offset; k--)
-            out[k] = out[k - 1];
-        out[k] = &sb->sections[i];
-        count++;
-    }
-    return count;
-}
-
-static void
-check_index_region(struct verify *v)
-{
-    const struct lode_section *sections[LODE_SECTIONS_MAX];
-    uint32_t count = sort_sections(&v->sb, sections);
-    uint64_t at = LODE_INDEX_OFFSET;
-
-    check_zero(v, LODE_SUPERBLOCK_BYTES, LODE_SLOT_B_OFFSET,
-               "gap between superblocks");
-    check_zero(v, LODE_SLOT_B_OFFSET + LODE_SUPERBLOCK_BYTES, LODE_INDEX_OFFSET,
-               "gap behind superblock B");
-    for (uint32_t i = 0; i < count; i++) {
-        check_zero(v, at, sections[i]->offset, "padding of the index");
-        check_section(v, sections[i]);
-        at = sections[i]->offset + sections[i]->bytes;
-    }
-    check_zero(v, at, v->sb.data_offset, "padding of the index");
-}
-
-/* The bytes of a section for free(), or NULL with the reason in *err. */
-static uint8_t *
-load_section(const struct verify *v, uint32_t type, struct lode_error *err)
-{
-    const struct lode_section *s = lode_rules_section(&v->sb, type);
-    void *p = NULL;
-
-    if (!lode_in_range(s->offset, s->bytes, v->file_bytes)) {
-        lode_fail(err, LODE_E_CORRUPT, "cut off: the file ends at %" PRIu64,
-                  v->file_bytes);
-        return NULL;
-    }
-    if (!lode_alloc_array(s->bytes, 1, "section", &p, err))
-        return NULL;
-    if (!lode_file_read(v->fd, s->offset, p, (size_t)s->bytes, err)) {
-        free(p);
-        return NULL;
-    }
-    return p;
-}
-
-static void
-load_index(struct verify *v)
-{
-    const struct lode_section *stored =
-        lode_rules_section(&v->sb, LODE_SECTION_STORED_DIGESTS);
-    struct lode_error err;
-    void *hot = NULL;
-
-    if (!lode_in_range(v->sb.hot_offset, v->sb.hot_bytes, v->file_bytes)) {
-        lode_fail(&err, LODE_E_CORRUPT, "cut off: the file ends at %" PRIu64,
-                  v->file_bytes);
-        stop(v, "index", &err);
-        return;
-    }
-    if (!lode_alloc_array(v->sb.hot_bytes, 1, "index", &hot, &err)) {
-        stop(v, "index", &err);
-        return;
-    }
-    if (!lode_file_read(v->fd, v->sb.hot_offset, hot, (size_t)v->sb.hot_bytes,
-                        &err)) {
-        free(hot);
-        stop(v, "index", &err);
-        return;
-    }
-    v->index_good = lode_index_decode(&v->sb, hot, &v->index, &err);
-    if (!v->index_good) {
-        stop(v, "index", &err);
-        return;
-    }
-    v->contents = load_section(v, LODE_SECTION_CONTENT_DIGESTS, &err);
-    if (v->contents == NULL)
-        stop(v, "content digests", &err);
-    if (stored == NULL || stored->count == 0)
-        return;
-    v->stored = load_section(v, LODE_SECTION_STORED_DIGESTS, &err);
-    if (v->stored == NULL)
-        stop(v, "stored digests", &err);
-}
-
-/* ---- blocks ---- */
-
-static const uint8_t *
-digest_at(const struct verify *v, const uint8_t *section, uint32_t type,
-          uint32_t block_index)
-{
-    return section + (uint64_t)block_index *
-                         lode_rules_section(&v->sb, type)->record_bytes;
-}
-
-/* Spec 6.2: the piece of a raw block that begins at image_offset. */
+/* The first file of this name beside the head, or in a folder; *path is for
+ * free(), or NULL. */
 static bool
-check_gaps(const struct verify *v, const struct lode_group *g,
-           uint64_t image_offset, uint64_t bytes, struct lode_error *err)
+find_volume(const struct lode_verifier *v, const char *name, char **path,
+            struct lode_error *err)
 {
-    const struct lode_schema *c = &v->index.schemas[g->schema_index];
-    const struct lode_tensor end = {.raw_offset = c->object_raw_bytes};
-    struct lode_gap gap;
+    const char *const *folders = v->opt->folders;
+    const char *slash = strrchr(v->path, '/');
+    char *beside = NULL;
+    struct stat st;
+    bool ok;
 
-    if (c->tensor_count == 0)
+    *path = NULL;
+    if (!lode_strndup(slash != NULL ? v->path : ".",
+                      slash == NULL
+                          ? 1
+                          : (uint64_t)(slash - v->path) + (slash == v->path),
+                      &beside, err))
+        return false;
+    ok = lode_path_join(beside, name, path, err);
+    free(beside);
+    while (ok && stat(*path, &st) != 0 &&
+           (errno == ENOENT || errno == ENOTDIR)) {
+        free(*path);
+        *path = NULL;
+        if (folders == NULL || *folders == NULL)
+            break;
+        ok = lode_path_join(*folders++, name, path, err);
+    }
+    return ok;
+}
+
+static bool
+open_volume(struct lode_verifier *v, uint32_t i, uint8_t *piece,
+            struct lode_error *err)
+{
+    struct lode_volume_record record;
+    char prefix[300];
+    const char *name;
+    char *path = NULL;
+    bool ok;
+
+    lode_index_volume(&v->files[0].index, i, &record, &name);
+    (void)snprintf(prefix, sizeof(prefix), "volume %.256s", name);
+    if (!find_volume(v, name, &path, err))
+        return false;
+    if (path == NULL) {
+        tell_one(v, prefix, "is missing");
         return true;
-    lode_rules_gap_begin(&gap, image_offset, bytes);
-    for (uint32_t i = 0; i < c->tensor_count; i++)
-        if (!lode_rules_gap_check(&gap,
-                                  &v->index.tensors[c->first_tensor_index + i],
-                                  v->piece, err))
-            return false;
-    return lode_rules_gap_check(&gap, &end, v->piece, err);
+    }
+    (void)snprintf(prefix, sizeof(prefix), "volume %.256s: ", name);
+    ok = lode_strndup(prefix, strlen(prefix), &v->names[i - 1], err) &&
+         open_file(v, path, i, piece, err);
+    free(path);
+    return ok;
 }
 
-/* Read the stored bytes once for checksum, digest and gaps.  g is NULL when the
- * index is unusable. */
+/* Room for count files; those that are open move. */
 static bool
-sum_block(struct verify *v, const struct lode_block *b,
-          const struct lode_group *g, const char *where,
-          uint8_t digest[LODE_DIGEST_BYTES])
-{
-    bool look_at_gaps = g != NULL && b->codec == LODE_CODEC_NONE;
-    struct lode_hash_state hash;
-    struct lode_error err;
-    struct lode_tree tree;
-
-    lode_hash_begin(&hash);
-    lode_tree_begin(&tree);
-    for (uint64_t at = 0; at < b->stored_bytes;) {
-        uint64_t bytes = piece_of(b->stored_bytes - at);
-
-        if (!read_piece(v, b->offset + at, bytes, where))
-            return false;
-        lode_hash_update(&hash, v->piece, (size_t)bytes);
-        lode_tree_data(&tree, v->piece, (size_t)bytes);
-        if (look_at_gaps &&
-            !check_gaps(v, g, (uint64_t)b->seq * g->block_raw_bytes + at, bytes,
-                        &err)) {
-            report(v, where, "%s", err.text);
-            look_at_gaps = false; /* one fault a block is enough */
-        }
-        at += bytes;
-    }
-    lode_tree_end(&tree, digest);
-    if (lode_hash_end(&hash) != b->hash)
-        report(v, where,
-               "checksum of %" PRIu32 " bytes at %" PRIu64 " does not match",
-               b->stored_bytes, b->offset);
-    return true;
-}
-
-/* Spec 8.3. */
-static void
-check_block(struct verify *v, uint32_t block_index, const char *where)
-{
-    uint8_t digest[LODE_DIGEST_BYTES];
-    struct lode_block_record r;
-    struct lode_error err;
-
-    lode_index_block(&v->index, block_index, &r);
-    if (!sum_block(v, &r.block, &v->index.groups[r.block.group_index], where,
-                   digest))
-        return;
-    if (v->stored != NULL &&
-        memcmp(
-            digest,
-            digest_at(v, v->stored, LODE_SECTION_STORED_DIGESTS, block_index),
-            LODE_DIGEST_BYTES) != 0)
-        report(v, where, "SHA-256 tree of the stored bytes does not match");
-    if (r.block.codec != LODE_CODEC_NONE) {
-        lode_fail(&err, LODE_E_UNSUPPORTED,
-                  "content not checked: codec %u is not supported by this "
-                  "version",
-                  r.block.codec);
-        stop(v, where, &err);
-    } else if (v->contents != NULL &&
-               memcmp(digest,
-                      digest_at(v, v->contents, LODE_SECTION_CONTENT_DIGESTS,
-                                block_index),
-                      LODE_DIGEST_BYTES) != 0) {
-        report(v, where, "SHA-256 tree of the content does not match");
-    }
-}
-
-/* Spec 7.4: of a block that is not here no digest is known. */
-static void
-check_absent(struct verify *v, uint32_t block_index, const char *where)
-{
-    static const uint8_t zero[LODE_DIGEST_BYTES];
-
-    v->absent_count++;
-    if (v->contents != NULL &&
-        memcmp(digest_at(v, v->contents, LODE_SECTION_CONTENT_DIGESTS,
-                         block_index),
-               zero, sizeof(zero)) != 0)
-        report(v, where, "is absent, with a content digest");
-}
-
-static void
-check_blocks(struct verify *v)
-{
-    char gap[320] = "gap before the first block";
-    uint64_t at = v->sb.data_offset;
-    uint32_t *order = NULL;
-    struct lode_error err;
-
-    if (!lode_index_by_offset(&v->index, &order, &err)) {
-        stop(v, "blocks", &err);
-        return;
-    }
-    for (uint32_t i = 0; i < v->index.summary.block_count; i++) {
-        struct lode_block_record r;
-        char name[256];
-
-        lode_index_block_name(&v->index, order[i], name, sizeof(name));
-        lode_index_block(&v->index, order[i], &r);
-        if (!r.block.present) {
-            check_absent(v, order[i], name);
-            continue;
-        }
-        check_zero(v, at, r.block.offset, gap);
-        check_block(v, order[i], name);
-        (void)snprintf(gap, sizeof(gap), "padding after %s", name);
-        at = r.block.offset + r.block.stored_bytes;
-        if (v->cancelled)
-            break;
-    }
-    check_zero(v, at, v->sb.file_bytes, gap);
-    free(order);
-}
-
-/* The index has a fault: check each block under its number.  Nothing says that
- * these records do not overlap, so the file's size bounds the work. */
-static void
-check_numbered_blocks(struct verify *v)
-{
-    const struct lode_section *s =
-        lode_rules_section(&v->sb, LODE_SECTION_BLOCKS);
-    uint64_t bytes_left = v->file_bytes;
-    struct lode_error err;
-    uint8_t *records = load_section(v, LODE_SECTION_BLOCKS, &err);
-
-    if (records == NULL || lode_hash(records, (size_t)s->bytes) != s->hash) {
-        report(v, "blocks", "not checked: section BLOCKS is damaged");
-        free(records);
-        return;
-    }
-    for (uint32_t i = 0; i < s->count && !v->cancelled; i++) {
-        uint8_t digest[LODE_DIGEST_BYTES];
-        struct lode_block_record r;
-        char name[32];
-
-        lode_block_decode(records + (uint64_t)i * s->record_bytes, &r);
-        (void)snprintf(name, sizeof(name), "block %" PRIu32, i);
-        if (r.block.stored_bytes > bytes_left) {
-            report(v, name, "overlaps others; the rest was not checked");
-            break;
-        }
-        bytes_left -= r.block.stored_bytes;
-        (void)sum_block(v, &r.block, NULL, name, digest); /* it reports */
-    }
-    free(records);
-}
-
-/* ---- roots ---- */
-
-/* Spec 8.4 and 8.5: what GROUPS says against digests and schemas. */
-static void
-check_group(struct verify *v, uint32_t group_index)
-{
-    const struct lode_group *g = &v->index.groups[group_index];
-    const struct lode_schema *c = &v->index.schemas[g->schema_index];
-    const struct lode_section *s =
-        lode_rules_section(&v->sb, LODE_SECTION_CONTENT_DIGESTS);
-    uint8_t found[LODE_DIGEST_BYTES];
-    char where[256];
-
-    (void)snprintf(where, sizeof(where),
-                   "group \"%.128s\" (kind %" PRIu32 ", layer %" PRId32 ")",
-                   g->name, g->kind, g->layer);
-    lode_root_schema(v->index.tensors + c->first_tensor_index, c->tensor_count,
-                     found);
-    if (memcmp(found, g->schema_digest, sizeof(found)) != 0)
-        report(v, where, "schema digest does not match its schema");
-    /* The reader has seen that the root of an incomplete group is zero. */
-    if (v->contents == NULL || !lode_index_complete(&v->index, group_index))
-        return;
-    lode_root_group(
-        g, v->contents + (uint64_t)g->first_block_index * s->record_bytes,
-        s->record_bytes, found);
-    if (memcmp(found, g->root, sizeof(found)) != 0)
-        report(v, where, "root does not match the content digests");
-}
-
-static void
-check_roots(struct verify *v)
-{
-    uint8_t found[LODE_DIGEST_BYTES];
-    char hex[2 * LODE_DIGEST_BYTES + 1];
-
-    for (uint32_t i = 0; i < v->index.summary.group_count; i++)
-        check_group(v, i);
-    if (v->index.summary.present_count != v->index.summary.block_count)
-        return; /* unknown */
-    lode_root_content(v->index.groups, v->index.summary.group_count, found);
-    if (memcmp(found, v->sb.content_root, sizeof(found)) != 0)
-        report(v, "content root",
-               "is %s by the groups, the superblock says "
-               "otherwise",
-               lode_hex(found, hex));
-}
-
-/* Spec 8.7 and 8.8: needs the directory alone. */
-static void
-check_directory(struct verify *v)
-{
-    uint8_t found[LODE_DIGEST_BYTES];
-    uint8_t set[16];
-    uint8_t volume[16];
-
-    lode_root_index(&v->sb, found);
-    if (memcmp(found, v->sb.index_digest, sizeof(found)) != 0)
-        report(v, "index digest", "does not match the section directory");
-    lode_root_uuids(&v->sb, set, volume);
-    if (memcmp(set, v->sb.set_uuid, sizeof(set)) != 0 ||
-        memcmp(volume, v->sb.volume_uuid, sizeof(volume)) != 0)
-        report(v, "superblock", "UUIDs do not match content root and index");
-}
-
-static void
-check_all(struct verify *v)
-{
-    check_directory(v);
-    check_index_region(v);
-    load_index(v);
-    if (v->index_good) {
-        check_roots(v);
-        check_blocks(v);
-    } else {
-        check_numbered_blocks(v);
-    }
-}
-
-static bool
-run(struct verify *v, const char *path, struct lode_error *err)
+make_files(struct lode_verifier *v, uint32_t count, struct lode_error *err)
 {
     void *p = NULL;
 
-    if (!lode_file_open(path, &v->fd, &v->file_bytes, err)) {
-        stop(v, "file", err);
-        return false; /* the message has the path */
-    }
-    (void)posix_fadvise(v->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* only a hint */
-    if (!lode_alloc_aligned(PIECE_BYTES, "buffer", &p, err)) {
-        stop(v, "memory", err);
-        return lode_fail_in(err, "%s", path);
-    }
-    v->piece = p;
-    if (!load_head(v, err)) {
-        stop(v, "superblock", err);
-        return lode_fail_in(err, "%s", path);
-    }
-    check_all(v);
-    if (v->cancelled)
-        return lode_fail(err, LODE_E_CANCELLED, "%s: cancelled", path);
-    if (v->stopped) {
-        *err = v->why;
-        return lode_fail_in(err, "%s", path);
-    }
+    if (!lode_alloc_array(count, sizeof(*v->files), v->path, &p, err))
+        return false;
+    if (v->file_count != 0)
+        memcpy(p, v->files, v->file_count * sizeof(*v->files));
+    free(v->files);
+    v->files = p;
     return true;
+}
+
+static bool
+open_all(struct lode_verifier *v, uint8_t *piece, struct lode_error *err)
+{
+    const struct lode_verify_file *head;
+    uint32_t volume_count;
+    void *p = NULL;
+
+    if (!make_files(v, 1, err) || !open_file(v, v->path, 0, piece, err))
+        return false;
+    head = &v->files[0];
+    if (head->index_good)
+        v->absent_count =
+            head->index.summary.block_count - head->index.summary.present_count;
+    volume_count = head->sb.volume_index == 0 ? head->sb.volume_count : 1;
+    if (volume_count <= 1 || head->fd < 0)
+        return true;
+    if (!head->index_good) {
+        tell_one(v, "volumes", "not checked: the head's index is damaged");
+        return true;
+    }
+    if (!lode_alloc_array(volume_count, sizeof(*v->names), "volumes", &p, err))
+        return false;
+    v->names = p;
+    if (!make_files(v, volume_count, err))
+        return false;
+    for (uint32_t i = 1; i < volume_count && !v->cancelled; i++)
+        if (!open_volume(v, i, piece, err))
+            return false;
+    return true;
+}
+
+bool
+lode_verifier_open(const char *path, const struct lode_verify_options *opt,
+                   struct lode_verifier **out, struct lode_error *err)
+{
+    struct lode_verifier *v;
+    void *piece = NULL;
+    void *p = NULL;
+    bool good;
+
+    if (!lode_alloc_array(1, sizeof(*v), path, &p, err))
+        return false;
+    v = p;
+    v->opt = opt;
+    v->image_bytes = 1;
+    good = lode_strndup(path, strlen(path), &v->path, err) &&
+           lode_alloc_aligned(LODE_VERIFY_PIECE_BYTES, "buffer", &piece, err) &&
+           open_all(v, piece, err);
+    lode_free_aligned(piece, LODE_VERIFY_PIECE_BYTES);
+    if (good) {
+        *out = v;
+        return true;
+    }
+    lode_verifier_close(v);
+    return lode_fail_in(err, "%s", path);
+}
+
+void
+lode_verifier_close(struct lode_verifier *v)
+{
+    if (v == NULL)
+        return;
+    for (uint32_t i = 0; i < v->file_count; i++) {
+        struct lode_verify_file *f = &v->files[i];
+
+        if (f->fd >= 0)
+            (void)close(f->fd); /* nothing was written */
+        lode_index_fini(&f->index);
+        free(f->contents);
+        free(f->stored);
+        free(f->order);
+        free(f->records);
+        free(f->path);
+    }
+    for (uint32_t i = 1; v->names != NULL && i < v->files[0].sb.volume_count;
+         i++)
+        free(v->names[i - 1]);
+    free(v->names);
+    free(v->files);
+    free(v->path);
+    free(v);
+}
+
+/* ---- parts ---- */
+
+uint32_t
+lode_verifier_part_count(const struct lode_verifier *v)
+{
+    return v->part_count;
+}
+
+uint64_t
+lode_verifier_bytes(const struct lode_verifier *v)
+{
+    return v->total_bytes;
+}
+
+const char *
+lode_verifier_file(const struct lode_verifier *v, uint32_t i,
+                   uint32_t *volume_index)
+{
+    if (i >= v->file_count)
+        return NULL;
+    *volume_index = v->files[i].sb.volume_index;
+    return v->files[i].path;
+}
+
+uint32_t
+lode_verifier_image_bytes(const struct lode_verifier *v)
+{
+    return v->image_bytes;
+}
+
+static const struct lode_verify_file *
+file_of(const struct lode_verifier *v, uint32_t part)
+{
+    const struct lode_verify_file *f = v->files;
+
+    while (part - f->first_part >= f->part_count)
+        f++; /* every part is some file's */
+    return f;
+}
+
+bool
+lode_verifier_check(const struct lode_verifier *v, uint32_t part,
+                    struct lode_scratch *s, void *image, struct lode_buf *found,
+                    struct lode_error *err)
+{
+    const struct lode_verify_file *f = file_of(v, part);
+    struct lode_look l;
+
+    if (!lode_scratch_room(s, LODE_VERIFY_PIECE_BYTES, err))
+        return false;
+    look_begin(&l, v, f, s->stored, found);
+    lode_verify_part(&l, part - f->first_part, s, image);
+    return !l.lost || lode_fail(err, LODE_E_NOMEM, "faults: out of memory");
+}
+
+bool
+lode_verifier_tell(struct lode_verifier *v, uint32_t part,
+                   const struct lode_buf *found)
+{
+    const struct lode_verify_file *f = file_of(v, part);
+    struct lode_look l;
+    uint64_t bytes;
+
+    look_begin(&l, v, f, NULL, NULL);
+    bytes = lode_verify_part_bytes(&l, part - f->first_part);
+    tell(v, found);
+    if (v->opt->progress != NULL && !v->opt->progress(v->opt->user, bytes))
+        v->cancelled = true;
+    return !v->cancelled;
+}
+
+bool
+lode_verifier_result(const struct lode_verifier *v, uint64_t *fault_count,
+                     struct lode_error *err)
+{
+    *fault_count = v->fault_count;
+    if (v->opt->absent_count != NULL)
+        *v->opt->absent_count = v->absent_count;
+    if (v->cancelled)
+        return lode_fail(err, LODE_E_CANCELLED, "%s: cancelled", v->path);
+    if (!v->stopped)
+        return true;
+    *err = v->why;
+    /* What could not be opened has named its path. */
+    return v->files[0].fd < 0 ? false : lode_fail_in(err, "%s", v->path);
+}
+
+/* ---- by one thread ---- */
+
+static bool
+check_parts(struct lode_verifier *v, struct lode_error *err)
+{
+    struct lode_scratch s = {0};
+    struct lode_buf found = {0};
+    void *image = NULL;
+    bool good = lode_alloc_aligned(v->image_bytes, "block", &image, err);
+
+    for (uint32_t i = 0; good && i < v->part_count && !v->cancelled; i++) {
+        found.used_bytes = 0;
+        good = lode_verifier_check(v, i, &s, image, &found, err);
+        if (!lode_verifier_tell(v, i, &found))
+            break;
+    }
+    lode_free_aligned(image, v->image_bytes);
+    lode_buf_fini(&found);
+    lode_scratch_fini(&s);
+    return good || lode_fail_in(err, "%s", v->path);
 }
 
 bool
 lode_verify(const char *path, const struct lode_verify_options *opt,
             uint64_t *fault_count, struct lode_error *err)
 {
-    struct verify *v;
-    void *p = NULL;
+    struct lode_verifier *v = NULL;
     bool good;
 
     *fault_count = 0;
     if (opt->absent_count != NULL)
         *opt->absent_count = 0;
-    if (!lode_alloc_array(1, sizeof(*v), path, &p, err)) {
-        const struct lode_fault f = {.where = "memory", .what = err->text};
+    good = lode_verifier_open(path, opt, &v, err) && check_parts(v, err);
+    if (v != NULL)
+        *fault_count = v->fault_count;
+    if (good) {
+        good = lode_verifier_result(v, fault_count, err);
+    } else {
+        const struct lode_fault f = {
+            .where = "memory", .what = err->text, .block_index = LODE_NO_INDEX};
 
-        *fault_count = 1;
+        ++*fault_count;
         if (opt->fault != NULL)
             opt->fault(opt->user, &f);
-        return false;
     }
-    v = p;
-    v->opt = opt;
-    v->fd = -1;
-    good = run(v, path, err);
-    *fault_count = v->fault_count;
-    if (opt->absent_count != NULL)
-        *opt->absent_count = v->absent_count;
-    if (v->fd >= 0)
-        (void)close(v->fd); /* nothing was written */
-    lode_free_aligned(v->piece, PIECE_BYTES);
-    lode_index_fini(&v->index);
-    free(v->contents);
-    free(v->stored);
-    free(v);
+    lode_verifier_close(v);
     return good;
 }

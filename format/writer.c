@@ -5,63 +5,52 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "format/digest.h"
 #include "format/hash.h"
-#include "format/index.h"
-#include "format/output.h"
 #include "format/root.h"
 #include "format/rules.h"
-#include "format/strings.h"
+#include "format/writer_state.h"
 
-/* What the file remembers of a schema, and what we need to find it again. */
-struct declared_schema {
-    struct lode_schema schema;
-    uint64_t hash; /* of its tensor records */
-    uint8_t digest[LODE_DIGEST_BYTES];
-};
-
-struct declared_group {
-    struct lode_group_record record;
-    uint32_t position; /* in the file, once sorted */
-};
-
-struct lode_writer {
-    struct lode_output output;
-    struct lode_strings strings;
-    struct lode_buf schemas;        /* struct declared_schema */
-    struct lode_buf tensor_records; /* as in the file */
-    struct lode_buf groups;         /* struct declared_group, by handle */
-    uint32_t schema_count;
-    uint32_t tensor_count;
-    uint32_t group_count;
-    struct lode_group *sorted; /* as in the file; names point into strings */
-    struct lode_superblock sb;
-    uint8_t *index; /* the file from LODE_INDEX_OFFSET to data_offset */
-    uint64_t index_bytes;
-    uint64_t next_offset;
-    uint32_t written_count;
-    bool begun;
-    bool index_only;
-};
-
-static struct declared_schema *
-schema_at(const struct lode_writer *w, uint32_t i)
+struct lode_declared_schema *
+lode_writer_schema_at(const struct lode_writer *w, uint32_t i)
 {
-    return (struct declared_schema *)(void *)w->schemas.data + i;
+    return (struct lode_declared_schema *)(void *)w->schemas.data + i;
 }
 
-static struct declared_group *
-group_at(const struct lode_writer *w, uint32_t i)
+struct lode_declared_group *
+lode_writer_group_at(const struct lode_writer *w, uint32_t i)
 {
-    return (struct declared_group *)(void *)w->groups.data + i;
+    return (struct lode_declared_group *)(void *)w->groups.data + i;
+}
+
+uint64_t
+lode_writer_padded_bytes(const struct lode_writer *w, uint32_t bytes)
+{
+    uint64_t mask = (UINT64_C(1) << w->align_log2) - 1;
+
+    return (bytes + mask) & ~mask;
 }
 
 /* ---- 1. declare ---- */
+
+/* One more file that is to be written. */
+static bool
+add_file(struct lode_writer *w, const char *path, struct lode_error *err)
+{
+    struct lode_writer_file *files =
+        realloc(w->files, (w->file_count + 1U) * sizeof(*files));
+
+    if (files == NULL)
+        return lode_fail(err, LODE_E_NOMEM, "out of memory for %s", path);
+    w->files = files;
+    memset(&files[w->file_count], 0, sizeof(*files));
+    if (!lode_output_init(&files[w->file_count].output, path, err))
+        return false;
+    w->file_count++;
+    return true;
+}
 
 bool
 lode_writer_new(const char *path, const struct lode_writer_options *opt,
@@ -86,12 +75,17 @@ lode_writer_new(const char *path, const struct lode_writer_options *opt,
         !lode_alloc_array(1, sizeof(*w), "writer", &p, err))
         return false;
     w = p;
-    memcpy(w->sb.label, label, strlen(label));
-    w->sb.align_log2 = (uint8_t)opt->align_log2;
-    w->index_only = opt->index_only;
-    w->output.fd = w->output.folder_fd = -1;
-    if (!lode_output_init(&w->output, path, err) ||
-        !lode_strings_init(&w->strings, err)) {
+    w->journal.fd = -1;
+    memcpy(w->label, label, strlen(label));
+    w->align_log2 = opt->align_log2;
+    w->partial = opt->partial;
+    w->packed = opt->packed;
+    w->restart = opt->restart;
+    w->journaled = opt->plan != NULL;
+    if (opt->plan != NULL)
+        memcpy(w->plan, opt->plan, LODE_DIGEST_BYTES);
+    if (!lode_strndup(path, strlen(path), &w->path, err) ||
+        !lode_strings_init(&w->strings, err) || !add_file(w, path, err)) {
         lode_writer_free(w);
         return false;
     }
@@ -99,30 +93,45 @@ lode_writer_new(const char *path, const struct lode_writer_options *opt,
     return true;
 }
 
+/* Unfinished work is kept where a journal tells what it is worth. */
 void
 lode_writer_free(struct lode_writer *w)
 {
+    bool keep;
+
     if (w == NULL)
         return;
-    lode_output_fini(&w->output);
+    keep = w->keep || (w->journaled && w->written_count != 0);
+    for (uint32_t i = 0; i < w->file_count; i++) {
+        w->files[i].output.keep = keep;
+        lode_output_fini(&w->files[i].output);
+    }
+    free(w->files);
+    lode_journal_close(&w->journal, !keep);
     lode_strings_fini(&w->strings);
     lode_buf_fini(&w->schemas);
     lode_buf_fini(&w->tensor_records);
     lode_buf_fini(&w->groups);
+    lode_buf_fini(&w->notes);
     free(w->sorted);
-    lode_free_aligned(w->index, w->index_bytes);
+    free(w->records);
+    free(w->contents);
+    free(w->stored);
+    free(w->volume_of);
+    free(w->order);
+    free(w->path);
     free(w);
 }
 
 /* The schema that is equal to s, or -1. */
 static int64_t
-find_schema(const struct lode_writer *w, const struct declared_schema *s,
+find_schema(const struct lode_writer *w, const struct lode_declared_schema *s,
             const uint8_t *records)
 {
     size_t bytes = (size_t)s->schema.tensor_count * LODE_TENSOR_RECORD_BYTES;
 
     for (uint32_t i = 0; i < w->schema_count; i++) {
-        const struct declared_schema *d = schema_at(w, i);
+        const struct lode_declared_schema *d = lode_writer_schema_at(w, i);
 
         if (d->hash == s->hash &&
             d->schema.object_raw_bytes == s->schema.object_raw_bytes &&
@@ -159,10 +168,10 @@ encode_tensors(struct lode_writer *w, const struct lode_tensor *tensors,
 }
 
 static bool
-add_schema(struct lode_writer *w, const struct declared_schema *s,
+add_schema(struct lode_writer *w, const struct lode_declared_schema *s,
            const struct lode_buf *records, struct lode_error *err)
 {
-    struct declared_schema d = *s;
+    struct lode_declared_schema d = *s;
 
     if (w->schema_count == LODE_SCHEMAS_MAX ||
         d.schema.tensor_count > LODE_TENSORS_MAX - w->tensor_count)
@@ -184,14 +193,15 @@ lode_writer_schema(struct lode_writer *w, const struct lode_tensor *tensors,
                    uint32_t tensor_count, uint64_t object_raw_bytes,
                    uint32_t *schema_index, struct lode_error *err)
 {
-    struct declared_schema s = {.schema = {.object_raw_bytes = object_raw_bytes,
-                                           .tensor_count = tensor_count,
-                                           .segment_count = 1}};
+    struct lode_declared_schema s = {
+        .schema = {.object_raw_bytes = object_raw_bytes,
+                   .tensor_count = tensor_count,
+                   .segment_count = 1}};
     struct lode_buf records = {0};
     int64_t found;
     bool good = false;
 
-    assert(!w->begun);
+    assert(!w->numbered);
     if (tensor_count > 0)
         s.schema.segment_count = tensors[tensor_count - 1].segment + 1U;
     if (!lode_rules_schema(tensors, tensor_count, object_raw_bytes,
@@ -210,59 +220,68 @@ out:
     return good;
 }
 
-static bool
-fail_in_group(const struct lode_group *g, struct lode_error *err)
+bool
+lode_writer_fail_in_group(const struct lode_group *g, struct lode_error *err)
 {
     return lode_fail_in(
         err, "group \"%.100s\" (kind %" PRIu32 ", layer %" PRId32 ")", g->name,
         g->kind, g->layer);
 }
 
-bool
-lode_writer_group(struct lode_writer *w, uint32_t kind, int32_t layer,
-                  const char *name, uint32_t object_count,
-                  uint32_t schema_index, uint64_t object_raw_bytes,
-                  uint32_t block_raw_bytes, uint32_t *handle,
-                  struct lode_error *err)
+/* How an object is cut into blocks. */
+static bool
+cut_object(struct lode_group *g, const struct lode_group_spec *spec,
+           struct lode_error *err)
 {
-    struct declared_group d = {0};
-    struct lode_group *g = &d.record.group;
-    uint64_t blocks = object_raw_bytes != 0;
+    uint64_t blocks = spec->object_raw_bytes != 0;
 
-    assert(!w->begun && schema_index < w->schema_count);
-    g->kind = kind;
-    g->layer = layer;
-    g->name = name;
-    g->object_count = object_count;
-    g->schema_index = schema_index;
-    g->object_raw_bytes = object_raw_bytes;
-    if (block_raw_bytes != 0 && object_raw_bytes > block_raw_bytes)
-        blocks = (object_raw_bytes - 1) / block_raw_bytes + 1;
-    else if (object_raw_bytes > LODE_BLOCK_BYTES_MAX)
+    if (spec->block_raw_bytes != 0 &&
+        spec->object_raw_bytes > spec->block_raw_bytes)
+        blocks = (spec->object_raw_bytes - 1) / spec->block_raw_bytes + 1;
+    else if (spec->object_raw_bytes > LODE_BLOCK_BYTES_MAX)
         return lode_fail(err, LODE_E_LIMIT,
                          "group \"%.100s\": block of %" PRIu64
                          " bytes, the limit is %" PRIu64,
-                         name, object_raw_bytes, LODE_BLOCK_BYTES_MAX);
+                         spec->name, spec->object_raw_bytes,
+                         LODE_BLOCK_BYTES_MAX);
     /* One spelling: an object of one block has blocks of its own size. */
     g->block_raw_bytes =
-        blocks > 1 ? block_raw_bytes : (uint32_t)object_raw_bytes;
+        blocks > 1 ? spec->block_raw_bytes : (uint32_t)spec->object_raw_bytes;
     g->blocks_per_object = blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks;
+    return true;
+}
+
+bool
+lode_writer_group(struct lode_writer *w, const struct lode_group_spec *spec,
+                  uint32_t *handle, struct lode_error *err)
+{
+    struct lode_declared_group d = {0};
+    struct lode_group *g = &d.record.group;
+    const struct lode_declared_schema *c;
+
+    assert(!w->numbered && spec->schema_index < w->schema_count);
+    c = lode_writer_schema_at(w, spec->schema_index);
+    g->kind = spec->kind;
+    g->layer = spec->layer;
+    g->name = spec->name;
+    g->object_count = spec->object_count;
+    g->schema_index = spec->schema_index;
+    g->object_raw_bytes = spec->object_raw_bytes;
+    if (!cut_object(g, spec, err))
+        return false;
     if (w->group_count == LODE_GROUPS_MAX)
         return lode_fail(err, LODE_E_LIMIT, "more than %u groups",
                          LODE_GROUPS_MAX);
     if (!lode_rules_group(g, err) ||
-        !lode_strings_add(&w->strings, name, &d.record.name_ref, err))
-        return fail_in_group(g, err);
-    if (object_raw_bytes !=
-        schema_at(w, schema_index)->schema.object_raw_bytes) {
+        !lode_strings_add(&w->strings, g->name, &d.record.name_ref, err))
+        return lode_writer_fail_in_group(g, err);
+    if (g->object_raw_bytes != c->schema.object_raw_bytes) {
         lode_fail(err, LODE_E_CORRUPT,
                   "objects of %" PRIu64 " bytes, its schema has %" PRIu64,
-                  object_raw_bytes,
-                  schema_at(w, schema_index)->schema.object_raw_bytes);
-        return fail_in_group(g, err);
+                  g->object_raw_bytes, c->schema.object_raw_bytes);
+        return lode_writer_fail_in_group(g, err);
     }
-    memcpy(g->schema_digest, schema_at(w, schema_index)->digest,
-           LODE_DIGEST_BYTES);
+    memcpy(g->schema_digest, c->digest, LODE_DIGEST_BYTES);
     if (!lode_buf_append(&w->groups, &d, sizeof(d), err))
         return false;
     *handle = w->group_count++;
@@ -275,19 +294,19 @@ static int
 compare_groups(const void *a, const void *b)
 {
     return lode_rules_group_order(
-        &(*(struct declared_group *const *)a)->record.group,
-        &(*(struct declared_group *const *)b)->record.group);
+        &(*(struct lode_declared_group *const *)a)->record.group,
+        &(*(struct lode_declared_group *const *)b)->record.group);
 }
 
 /* Number groups and blocks in file order (spec 5.3). */
 static bool
-number_groups(struct lode_writer *w, struct declared_group **order,
+number_groups(struct lode_writer *w, struct lode_declared_group **order,
               struct lode_error *err)
 {
     uint64_t block_count = 0;
 
     for (uint32_t i = 0; i < w->group_count; i++) {
-        order[i] = group_at(w, i);
+        order[i] = lode_writer_group_at(w, i);
         order[i]->record.group.name =
             lode_strings_at(&w->strings, order[i]->record.name_ref);
     }
@@ -297,7 +316,7 @@ number_groups(struct lode_writer *w, struct declared_group **order,
 
         if (i > 0 && lode_rules_group_order(&w->sorted[i - 1], g) == 0) {
             lode_fail(err, LODE_E_CORRUPT, "is declared twice");
-            return fail_in_group(g, err);
+            return lode_writer_fail_in_group(g, err);
         }
         g->first_block_index = (uint32_t)block_count;
         block_count += (uint64_t)g->object_count * g->blocks_per_object;
@@ -307,7 +326,7 @@ number_groups(struct lode_writer *w, struct declared_group **order,
         order[i]->position = i;
         w->sorted[i] = *g;
     }
-    w->sb.block_count = block_count;
+    w->block_count = (uint32_t)block_count;
     return lode_rules_distinct_paths(w->sorted, w->group_count, err);
 }
 
@@ -318,7 +337,7 @@ sort_groups(struct lode_writer *w, struct lode_error *err)
     void *sorted = NULL;
     bool good = false;
 
-    if (lode_alloc_array(w->group_count, sizeof(struct declared_group *),
+    if (lode_alloc_array(w->group_count, sizeof(struct lode_declared_group *),
                          "group order", &order, err) &&
         lode_alloc_array(w->group_count, sizeof(*w->sorted), "groups", &sorted,
                          err)) {
@@ -330,167 +349,181 @@ sort_groups(struct lode_writer *w, struct lode_error *err)
     return good;
 }
 
-static uint64_t
-align_up(uint64_t offset, uint64_t align)
-{
-    return (offset + align - 1) & ~(align - 1); /* far below 2^64 */
-}
+/* ---- one spelling ---- */
 
-/* Spec 4.1: sections in the order of their types, the cold ones last. */
+/* Add the schema of a group to the tables of w, with texts from old. */
 static bool
-place_sections(struct lode_writer *w, struct lode_error *err)
+respell_schema(struct lode_writer *w, const struct lode_writer *old,
+               uint32_t old_index, uint32_t *new_index, struct lode_error *err)
 {
-    const struct {
-        uint32_t type;
-        uint32_t count;
-        uint32_t record_bytes;
-        uint32_t flags;
-    } plan[] = {
-        {LODE_SECTION_GROUPS, w->group_count, LODE_GROUP_RECORD_BYTES,
-         LODE_SECTION_CRITICAL},
-        {LODE_SECTION_SCHEMAS, w->schema_count, LODE_SCHEMA_RECORD_BYTES,
-         LODE_SECTION_CRITICAL},
-        {LODE_SECTION_TENSORS, w->tensor_count, LODE_TENSOR_RECORD_BYTES,
-         LODE_SECTION_CRITICAL},
-        {LODE_SECTION_STRINGS, (uint32_t)w->strings.bytes.used_bytes, 1,
-         LODE_SECTION_CRITICAL},
-        {LODE_SECTION_BLOCKS, (uint32_t)w->sb.block_count,
-         LODE_BLOCK_RECORD_BYTES, LODE_SECTION_CRITICAL},
-        {LODE_SECTION_CONTENT_DIGESTS, (uint32_t)w->sb.block_count,
-         LODE_DIGEST_BYTES, LODE_SECTION_COLD},
-    };
-    uint64_t at = LODE_INDEX_OFFSET;
+    struct lode_declared_schema d = *lode_writer_schema_at(old, old_index);
+    const uint8_t *records =
+        old->tensor_records.data +
+        (size_t)d.schema.first_tensor_index * LODE_TENSOR_RECORD_BYTES;
 
-    w->sb.section_count = sizeof(plan) / sizeof(plan[0]);
-    w->sb.hot_offset = at;
-    for (uint32_t i = 0; i < w->sb.section_count; i++) {
-        struct lode_section *s = &w->sb.sections[i];
-        bool cold = (plan[i].flags & LODE_SECTION_COLD) != 0;
+    d.schema.first_tensor_index = w->tensor_count;
+    for (uint32_t i = 0; i < d.schema.tensor_count; i++) {
+        uint8_t raw[LODE_TENSOR_RECORD_BYTES];
+        struct lode_tensor_record r;
 
-        at = align_up(at,
-                      cold ? LODE_COLD_ALIGN_BYTES : LODE_SECTION_ALIGN_BYTES);
-        s->type = plan[i].type;
-        s->flags = plan[i].flags;
-        s->offset = at;
-        s->count = plan[i].count;
-        s->record_bytes = plan[i].record_bytes;
-        s->bytes = (uint64_t)s->count * s->record_bytes;
-        at += s->bytes;
-        if (!cold)
-            w->sb.hot_bytes = at - w->sb.hot_offset;
+        lode_tensor_decode(records + (size_t)i * LODE_TENSOR_RECORD_BYTES, &r);
+        if (!lode_strings_add(&w->strings,
+                              lode_strings_at(&old->strings, r.name_ref),
+                              &r.name_ref, err) ||
+            !lode_strings_add(&w->strings,
+                              lode_strings_at(&old->strings, r.encoding_ref),
+                              &r.encoding_ref, err) ||
+            !lode_strings_add(&w->strings,
+                              lode_strings_at(&old->strings, r.dtype_ref),
+                              &r.dtype_ref, err))
+            return false;
+        lode_tensor_encode(&r, raw);
+        if (!lode_buf_append(&w->tensor_records, raw, sizeof(raw), err))
+            return false;
     }
-    w->sb.data_offset = align_up(at, LODE_DATA_ALIGN_BYTES);
-    if (w->sb.data_offset - LODE_INDEX_OFFSET > LODE_INDEX_BYTES_MAX)
-        return lode_fail(err, LODE_E_LIMIT,
-                         "index of %" PRIu64 " bytes, the limit is %" PRIu64,
-                         w->sb.data_offset - LODE_INDEX_OFFSET,
-                         LODE_INDEX_BYTES_MAX);
-    return true;
-}
-
-static uint64_t
-padded_bytes(const struct lode_writer *w, uint32_t bytes)
-{
-    return align_up(bytes, UINT64_C(1) << w->sb.align_log2);
-}
-
-bool
-lode_writer_sizes(struct lode_writer *w, uint64_t *index_bytes,
-                  uint64_t *file_bytes, uint32_t *block_count,
-                  struct lode_error *err)
-{
-    uint64_t total;
-
-    if (!w->begun && (!sort_groups(w, err) || !place_sections(w, err)))
+    if (!lode_buf_append(&w->schemas, &d, sizeof(d), err))
         return false;
-    total = w->sb.data_offset;
-    for (uint32_t i = 0; i < w->group_count; i++) {
-        const struct lode_group *g = &w->sorted[i];
-        uint64_t object = 0;
-
-        if (g->blocks_per_object == 0)
-            continue;
-        object =
-            (g->blocks_per_object - 1) * padded_bytes(w, g->block_raw_bytes) +
-            padded_bytes(
-                w, lode_rules_block_raw_bytes(g, g->blocks_per_object - 1));
-        total += object * g->object_count; /* at most 2^24 x 2^30 */
-    }
-    *index_bytes = w->sb.data_offset;
-    *file_bytes = total;
-    *block_count = (uint32_t)w->sb.block_count;
+    w->tensor_count += d.schema.tensor_count;
+    *new_index = w->schema_count++;
     return true;
 }
 
-/* ---- 2. begin ---- */
-
-static uint8_t *
-section_data(const struct lode_writer *w, uint32_t type)
+/* Schemas and texts in the order in which sorted groups want them, so that the
+ * file does not depend on the order of declarations: whoever declares the same
+ * groups gets the same index. */
+static bool
+respell_all(struct lode_writer *w, const struct lode_writer *old,
+            uint32_t *new_index, struct lode_error *err)
 {
-    return w->index +
-           (lode_rules_section(&w->sb, type)->offset - LODE_INDEX_OFFSET);
+    uint32_t ref;
+
+    for (uint32_t i = 0; i < w->group_count; i++) {
+        struct lode_group *g = &w->sorted[i];
+        uint32_t *known = &new_index[g->schema_index];
+
+        if (*known == UINT32_MAX &&
+            !respell_schema(w, old, g->schema_index, known, err))
+            return false;
+        g->schema_index = *known;
+    }
+    for (uint32_t i = 0; i < w->group_count; i++)
+        if (!lode_strings_add(&w->strings, w->sorted[i].name, &ref, err))
+            return false;
+    for (uint32_t i = 0; i < w->group_count; i++) {
+        struct lode_declared_group *d = lode_writer_group_at(w, i);
+
+        d->record.group.schema_index = w->sorted[d->position].schema_index;
+        if (!lode_strings_add(&w->strings, w->sorted[d->position].name,
+                              &d->record.name_ref, err))
+            return false; /* found, not added */
+    }
+    return true;
 }
 
-/* The sections that are known before the first block. */
+/* Group names point into STRINGS, which may have moved. */
 static void
-encode_declared(struct lode_writer *w)
+point_names(struct lode_writer *w)
 {
-    uint8_t *schemas = section_data(w, LODE_SECTION_SCHEMAS);
+    for (uint32_t i = 0; i < w->group_count; i++) {
+        struct lode_declared_group *d = lode_writer_group_at(w, i);
 
-    for (uint32_t i = 0; i < w->schema_count; i++)
-        lode_schema_encode(&schema_at(w, i)->schema,
-                           schemas + (size_t)i * LODE_SCHEMA_RECORD_BYTES);
-    if (w->tensor_count != 0)
-        memcpy(section_data(w, LODE_SECTION_TENSORS), w->tensor_records.data,
-               w->tensor_records.used_bytes);
-    memcpy(section_data(w, LODE_SECTION_STRINGS), w->strings.bytes.data,
-           w->strings.bytes.used_bytes);
+        d->record.group.name = lode_strings_at(&w->strings, d->record.name_ref);
+        w->sorted[d->position].name = d->record.group.name;
+    }
 }
 
-bool
-lode_writer_begin(struct lode_writer *w, struct lode_error *err)
+static bool
+respell(struct lode_writer *w, struct lode_error *err)
 {
-    uint64_t index_bytes;
-    uint64_t file_bytes;
-    uint32_t block_count;
+    struct lode_writer old = *w; /* only its tables are used */
+    void *p = NULL;
+    bool good;
+
+    if (!lode_alloc_array(w->schema_count, sizeof(uint32_t), "schemas", &p,
+                          err))
+        return false;
+    memset(p, 0xff, w->schema_count * sizeof(uint32_t));
+    memset(&w->schemas, 0, sizeof(w->schemas));
+    memset(&w->tensor_records, 0, sizeof(w->tensor_records));
+    memset(&w->strings, 0, sizeof(w->strings));
+    w->schema_count = w->tensor_count = 0;
+    good = lode_strings_init(&w->strings, err) &&
+           respell_all(w, &old, p, err);
+    free(p);
+    if (good)
+        point_names(w);
+    lode_strings_fini(&old.strings);
+    lode_buf_fini(&old.schemas);
+    lode_buf_fini(&old.tensor_records);
+    return good;
+}
+
+/* What is remembered of each block. */
+static bool
+make_tables(struct lode_writer *w, struct lode_error *err)
+{
     void *p = NULL;
 
-    assert(!w->begun);
-    if (!lode_writer_sizes(w, &index_bytes, &file_bytes, &block_count, err))
+    if (!lode_alloc_array(w->block_count, LODE_BLOCK_RECORD_BYTES, "index", &p,
+                          err))
         return false;
-    w->index_bytes = index_bytes - LODE_INDEX_OFFSET;
-    if (!lode_alloc_aligned(w->index_bytes, "index", &p, err))
+    w->records = p;
+    if (!lode_alloc_array(w->block_count, LODE_DIGEST_BYTES, "digests", &p,
+                          err))
         return false;
-    w->index = p;
-    encode_declared(w);
-    w->next_offset = w->sb.data_offset;
-    w->begun = true;
-    return lode_output_create(&w->output,
-                              w->index_only ? index_bytes : file_bytes, err);
+    w->contents = p;
+    if (!lode_alloc_array(w->block_count, LODE_DIGEST_BYTES, "digests", &p,
+                          err))
+        return false;
+    w->stored = p;
+    if (!lode_alloc_array(w->block_count, sizeof(*w->order), "order", &p, err))
+        return false;
+    w->order = p;
+    return true;
 }
 
-/* ---- 3. blocks ---- */
+bool
+lode_writer_number(struct lode_writer *w, uint32_t *block_count,
+                   struct lode_error *err)
+{
+    assert(!w->numbered);
+    if (!sort_groups(w, err) || !respell(w, err))
+        return false;
+    if (w->block_count > LODE_INDEX_BYTES_MAX /
+                             (LODE_BLOCK_RECORD_BYTES + LODE_DIGEST_BYTES))
+        return lode_fail(err, LODE_E_LIMIT,
+                         "index of %" PRIu32 " blocks, the limit is %" PRIu64
+                         " bytes",
+                         w->block_count, LODE_INDEX_BYTES_MAX);
+    if (!make_tables(w, err))
+        return false;
+    w->numbered = true;
+    w->files[0].record_count = w->block_count;
+    *block_count = w->block_count;
+    return true;
+}
 
 uint32_t
 lode_writer_block_index(const struct lode_writer *w, uint32_t handle,
                         uint32_t object_index, uint32_t seq)
 {
-    const struct lode_group *g = &group_at(w, handle)->record.group;
+    const struct lode_group *g =
+        &lode_writer_group_at(w, handle)->record.group;
 
-    assert(w->begun && handle < w->group_count &&
+    assert(w->numbered && handle < w->group_count &&
            object_index < g->object_count && seq < g->blocks_per_object);
     return g->first_block_index + object_index * g->blocks_per_object + seq;
 }
 
-/* The group of a block: the last whose first block is not behind it.  Groups
- * without blocks precede the one they share a number with. */
-static uint32_t
-group_of(const struct lode_writer *w, uint32_t block_index)
+/* The last group whose first block is not behind it.  Groups without blocks
+ * precede the one they share a number with. */
+uint32_t
+lode_writer_group_of(const struct lode_writer *w, uint32_t block_index)
 {
     uint32_t low = 0;
     uint32_t high = w->group_count;
 
-    assert(w->begun && block_index < w->sb.block_count);
+    assert(w->numbered && block_index < w->block_count);
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
 
@@ -505,248 +538,165 @@ group_of(const struct lode_writer *w, uint32_t block_index)
 uint32_t
 lode_writer_block_raw_bytes(const struct lode_writer *w, uint32_t block_index)
 {
-    const struct lode_group *g = &w->sorted[group_of(w, block_index)];
+    const struct lode_group *g =
+        &w->sorted[lode_writer_group_of(w, block_index)];
 
     return lode_rules_block_raw_bytes(g, (block_index - g->first_block_index) %
                                              g->blocks_per_object);
 }
 
-/* Spec 6.2: what lies between tensors is zero.  Else equal tensors could have
- * different roots. */
-static bool
-check_gaps(const struct lode_writer *w, const struct lode_block *b,
-           const uint8_t *image, struct lode_error *err)
+/* ---- sets ---- */
+
+bool
+lode_writer_volume(struct lode_writer *w, const char *name,
+                   uint32_t *volume_index, struct lode_error *err)
 {
-    const struct lode_group *g = &w->sorted[b->group_index];
-    const struct lode_schema *c = &schema_at(w, g->schema_index)->schema;
-    const uint8_t *records = w->tensor_records.data;
-    struct lode_gap gap;
+    const char *slash = strrchr(w->path, '/');
+    size_t folder_bytes = slash != NULL ? (size_t)(slash - w->path) + 1 : 0;
+    uint32_t ref = 0;
+    void *p = NULL;
+    bool ok;
 
-    lode_rules_gap_begin(&gap, (uint64_t)b->seq * g->block_raw_bytes,
-                         b->raw_bytes);
-    for (uint32_t i = 0; i <= c->tensor_count && c->tensor_count != 0; i++) {
-        struct lode_tensor_record r = {0};
+    assert(w->numbered && !w->begun);
+    if (w->file_count > LODE_VOLUMES_MAX)
+        return lode_fail(err, LODE_E_LIMIT, "more than %u volumes",
+                         LODE_VOLUMES_MAX);
+    if (!lode_rules_volume_name(name, err) ||
+        !lode_strings_add(&w->strings, name, &ref, err) ||
+        !lode_alloc_array(folder_bytes + strlen(name) + 1, 1, "path", &p, err))
+        return false;
+    memcpy(p, w->path, folder_bytes);
+    memcpy((char *)p + folder_bytes, name, strlen(name) + 1);
+    for (uint32_t i = 0; i < w->file_count; i++)
+        if (strcmp(w->files[i].output.path, p) == 0) {
+            free(p);
+            return lode_fail(err, LODE_E_USAGE,
+                             "two files of the set are called %s", name);
+        }
+    ok = add_file(w, p, err);
+    free(p);
+    if (!ok || (w->volume_of == NULL &&
+                !lode_alloc_array(w->block_count, sizeof(*w->volume_of),
+                                  "volumes", &p, err)))
+        return false;
+    if (w->volume_of == NULL)
+        w->volume_of = p;
+    point_names(w);
+    w->files[w->file_count - 1].name_ref = ref;
+    *volume_index = w->file_count - 1;
+    return true;
+}
 
-        if (i < c->tensor_count)
-            lode_tensor_decode(records + (size_t)(c->first_tensor_index + i) *
-                                             LODE_TENSOR_RECORD_BYTES,
-                               &r);
-        else
-            r.tensor.raw_offset = c->object_raw_bytes;
-        if (!lode_rules_gap_check(&gap, &r.tensor, image, err))
-            return false;
+void
+lode_writer_place(struct lode_writer *w, uint32_t block_index,
+                  uint32_t volume_index)
+{
+    assert(w->volume_of != NULL && !w->begun &&
+           volume_index < w->file_count && block_index < w->block_count);
+    /* The head lists all blocks, wherever they are. */
+    if (w->volume_of[block_index] != 0)
+        w->files[w->volume_of[block_index]].record_count--;
+    if (volume_index != 0)
+        w->files[volume_index].record_count++;
+    w->volume_of[block_index] = (uint16_t)volume_index;
+}
+
+/* ---- sizes ---- */
+
+static uint64_t
+align_up(uint64_t offset, uint64_t align)
+{
+    return (offset + align - 1) & ~(align - 1); /* far below 2^64 */
+}
+
+/* Spec 4.1: sections in the order of their types, the cold ones last. */
+bool
+lode_writer_place_sections(const struct lode_writer *w,
+                           struct lode_writer_file *f, struct lode_error *err)
+{
+    bool head = w->file_count > 1 && f == w->files;
+    const struct {
+        uint32_t type;
+        uint32_t count;
+        uint32_t record_bytes;
+        uint32_t flags;
+        bool wanted;
+    } plan[] = {
+        {LODE_SECTION_VOLUMES, w->file_count - 1, LODE_VOLUME_RECORD_BYTES,
+         LODE_SECTION_CRITICAL, head},
+        {LODE_SECTION_GROUPS, w->group_count, LODE_GROUP_RECORD_BYTES,
+         LODE_SECTION_CRITICAL, true},
+        {LODE_SECTION_SCHEMAS, w->schema_count, LODE_SCHEMA_RECORD_BYTES,
+         LODE_SECTION_CRITICAL, true},
+        {LODE_SECTION_TENSORS, w->tensor_count, LODE_TENSOR_RECORD_BYTES,
+         LODE_SECTION_CRITICAL, true},
+        {LODE_SECTION_STRINGS, (uint32_t)w->strings.bytes.used_bytes, 1,
+         LODE_SECTION_CRITICAL, true},
+        {LODE_SECTION_BLOCKS, f->record_count, LODE_BLOCK_RECORD_BYTES,
+         LODE_SECTION_CRITICAL, true},
+        {LODE_SECTION_CONTENT_DIGESTS, f->record_count, LODE_DIGEST_BYTES,
+         LODE_SECTION_COLD, true},
+        {LODE_SECTION_STORED_DIGESTS, f->record_count, LODE_DIGEST_BYTES,
+         LODE_SECTION_COLD, w->packed},
+        {LODE_SECTION_ORDER, f->record_count, LODE_ORDER_RECORD_BYTES,
+         LODE_SECTION_COLD, head && !w->partial},
+    };
+    struct lode_superblock *sb = &f->sb;
+    uint64_t at = LODE_INDEX_OFFSET;
+
+    sb->section_count = 0;
+    sb->hot_offset = at;
+    for (size_t i = 0; i < sizeof(plan) / sizeof(plan[0]); i++) {
+        struct lode_section *s = &sb->sections[sb->section_count];
+        bool cold = (plan[i].flags & LODE_SECTION_COLD) != 0;
+
+        if (!plan[i].wanted)
+            continue;
+        sb->section_count++;
+        at = align_up(at,
+                      cold ? LODE_COLD_ALIGN_BYTES : LODE_SECTION_ALIGN_BYTES);
+        s->type = plan[i].type;
+        s->flags = plan[i].flags;
+        s->offset = at;
+        s->count = plan[i].count;
+        s->record_bytes = plan[i].record_bytes;
+        s->bytes = (uint64_t)s->count * s->record_bytes;
+        at += s->bytes;
+        if (!cold)
+            sb->hot_bytes = at - sb->hot_offset;
     }
+    sb->data_offset = align_up(at, LODE_DATA_ALIGN_BYTES);
+    if (sb->data_offset - LODE_INDEX_OFFSET > LODE_INDEX_BYTES_MAX)
+        return lode_fail(err, LODE_E_LIMIT,
+                         "index of %" PRIu64 " bytes, the limit is %" PRIu64,
+                         sb->data_offset - LODE_INDEX_OFFSET,
+                         LODE_INDEX_BYTES_MAX);
     return true;
 }
 
 bool
-lode_writer_append(struct lode_writer *w, uint32_t block_index, void *image,
-                   uint32_t raw_bytes, const struct lode_seal *seal,
-                   struct lode_error *err)
+lode_writer_sizes(struct lode_writer *w, uint64_t *index_bytes,
+                  uint64_t *file_bytes, struct lode_error *err)
 {
-    uint32_t group_index = group_of(w, block_index);
-    const struct lode_group *g = &w->sorted[group_index];
-    uint32_t within = block_index - g->first_block_index;
-    uint8_t *raw = section_data(w, LODE_SECTION_BLOCKS) +
-                   (size_t)block_index * LODE_BLOCK_RECORD_BYTES;
-    uint64_t bytes = padded_bytes(w, raw_bytes);
-    struct lode_block_record r = {
-        .block = {.offset = w->next_offset,
-                  .hash = seal->hash,
-                  .stored_bytes = raw_bytes,
-                  .raw_bytes = raw_bytes,
-                  .group_index = group_index,
-                  .object_index = within / g->blocks_per_object,
-                  .seq = within % g->blocks_per_object},
-        .block_index = block_index,
-        .first_segment_index = LODE_NO_SEGMENT,
-        .segment_count = 1,
-        .flags = LODE_BLOCK_PRESENT | LODE_BLOCK_SAME_DIGEST};
-
-    if (raw[47] != 0)
-        return lode_fail(err, LODE_E_USAGE,
-                         "block %" PRIu32 " was written before", block_index);
-    if (raw_bytes != lode_writer_block_raw_bytes(w, block_index))
-        return lode_fail(err, LODE_E_USAGE,
-                         "block %" PRIu32 " of %" PRIu32 " bytes, %" PRIu32
-                         " were declared",
-                         block_index, raw_bytes,
-                         lode_writer_block_raw_bytes(w, block_index));
-    if (!check_gaps(w, &r.block, image, err)) {
-        lode_fail_in(err, "object %" PRIu32, r.block.object_index);
-        return fail_in_group(g, err);
+    assert(w->numbered);
+    *index_bytes = 0;
+    for (uint32_t i = 0; i < w->file_count; i++) {
+        if (!lode_writer_place_sections(w, &w->files[i], err))
+            return false;
+        *index_bytes += w->files[i].sb.data_offset;
     }
-    memset((uint8_t *)image + raw_bytes, 0, (size_t)(bytes - raw_bytes));
-    if (!lode_output_write(&w->output, w->next_offset, image, bytes, err))
-        return false;
-    lode_block_encode(&r, raw);
-    memcpy(section_data(w, LODE_SECTION_CONTENT_DIGESTS) +
-               (size_t)block_index * LODE_DIGEST_BYTES,
-           seal->content, LODE_DIGEST_BYTES);
-    w->next_offset += bytes;
-    w->sb.stored_bytes += raw_bytes;
-    w->written_count++;
-    return true;
-}
-
-/* ---- 4. finish ---- */
-
-/* Spec 7.4: records of the blocks that were left out.  One without flags was
- * never written; its digest is zero already. */
-static void
-finish_blocks(struct lode_writer *w)
-{
-    uint8_t *records = section_data(w, LODE_SECTION_BLOCKS);
-
+    *file_bytes = *index_bytes;
     for (uint32_t i = 0; i < w->group_count; i++) {
         const struct lode_group *g = &w->sorted[i];
-        uint32_t count = g->object_count * g->blocks_per_object; /* <= 2^24 */
+        uint64_t object = 0;
 
-        w->sb.raw_bytes += g->object_count * g->object_raw_bytes;
-        for (uint32_t k = 0; k < count; k++) {
-            uint32_t block_index = g->first_block_index + k;
-            uint8_t *raw =
-                records + (size_t)block_index * LODE_BLOCK_RECORD_BYTES;
-            struct lode_block_record r = {
-                .block = {.raw_bytes = lode_rules_block_raw_bytes(
-                              g, k % g->blocks_per_object),
-                          .group_index = i,
-                          .object_index = k / g->blocks_per_object,
-                          .seq = k % g->blocks_per_object},
-                .block_index = block_index,
-                .first_segment_index = LODE_NO_SEGMENT};
-
-            if (raw[47] == 0)
-                lode_block_encode(&r, raw);
-        }
+        if (g->blocks_per_object == 0)
+            continue;
+        object = (g->blocks_per_object - 1) *
+                     lode_writer_padded_bytes(w, g->block_raw_bytes) +
+                 lode_writer_padded_bytes(w, lode_rules_block_raw_bytes(
+                                                 g, g->blocks_per_object - 1));
+        *file_bytes += object * g->object_count; /* at most 2^24 x 2^30 */
     }
-}
-
-/* Are all blocks of a group written? */
-static bool
-is_complete(const struct lode_writer *w, const struct lode_group *g)
-{
-    const uint8_t *records = section_data(w, LODE_SECTION_BLOCKS);
-    uint32_t count = g->object_count * g->blocks_per_object;
-
-    for (uint32_t k = 0; k < count; k++)
-        if (records[(size_t)(g->first_block_index + k) *
-                        LODE_BLOCK_RECORD_BYTES +
-                    47] == 0)
-            return false;
-    return true;
-}
-
-/* Roots of the groups, then of the container; the GROUPS section. */
-static void
-finish_groups(struct lode_writer *w)
-{
-    const uint8_t *contents = section_data(w, LODE_SECTION_CONTENT_DIGESTS);
-    uint8_t *records = section_data(w, LODE_SECTION_GROUPS);
-
-    for (uint32_t i = 0; i < w->group_count; i++) {
-        struct declared_group *d = group_at(w, i);
-        struct lode_group *g = &d->record.group;
-
-        if (is_complete(w, g))
-            lode_root_group(
-                g, contents + (size_t)g->first_block_index * LODE_DIGEST_BYTES,
-                LODE_DIGEST_BYTES, g->root);
-        w->sorted[d->position] = *g;
-        lode_group_encode(&d->record, records + (size_t)d->position *
-                                                    LODE_GROUP_RECORD_BYTES);
-    }
-    if (w->written_count == w->sb.block_count)
-        lode_root_content(w->sorted, w->group_count, w->sb.content_root);
-    else
-        w->sb.incompat |= LODE_INCOMPAT_INDEX_ONLY;
-}
-
-static void
-finish_superblock(struct lode_writer *w)
-{
-    struct lode_superblock *sb = &w->sb;
-
-    for (uint32_t i = 0; i < sb->section_count; i++) {
-        struct lode_section *s = &sb->sections[i];
-        const uint8_t *data = w->index + (s->offset - LODE_INDEX_OFFSET);
-
-        s->hash = lode_hash(data, (size_t)s->bytes);
-        lode_digest(data, (size_t)s->bytes, s->digest);
-    }
-    sb->major = 1;
-    sb->superblock_bytes = LODE_SUPERBLOCK_BYTES;
-    sb->volume_count = 1;
-    sb->digest_algorithm = LODE_DIGEST_SHA256_TREE;
-    sb->check_algorithm = LODE_CHECK_XXH3;
-    sb->state = LODE_STATE_FINAL;
-    sb->file_bytes = w->next_offset;
-    sb->block_here_count = w->written_count;
-    sb->codecs = sb->filters = w->written_count != 0; /* raw: bit 0 of both */
-    (void)snprintf(sb->writer, sizeof(sb->writer) - 1, "%s", PACKAGE_STRING);
-    lode_root_index(sb, sb->index_digest);
-    lode_root_uuids(sb, sb->set_uuid, sb->volume_uuid);
-}
-
-/* Spec 11.2: the superblocks are the last to reach the drive, and B the first
- * of them, so that a file that seems whole is whole. */
-static bool
-write_index(struct lode_writer *w, struct lode_error *err)
-{
-    struct lode_output *o = &w->output;
-    void *slot = NULL;
-    bool good;
-
-    if (!lode_alloc_aligned(LODE_SUPERBLOCK_BYTES, "superblock", &slot, err))
-        return false;
-    lode_superblock_encode(&w->sb, slot);
-    good = lode_output_write(o, LODE_INDEX_OFFSET, w->index, w->index_bytes,
-                             err) &&
-           lode_output_sync(o, false, err) &&
-           lode_output_write(o, LODE_SLOT_B_OFFSET, slot, LODE_SUPERBLOCK_BYTES,
-                             err) &&
-           lode_output_write(o, 0, slot, LODE_SUPERBLOCK_BYTES, err) &&
-           lode_output_sync(o, true, err);
-    lode_free_aligned(slot, LODE_SUPERBLOCK_BYTES);
-    return good;
-}
-
-/* What we wrote must pass for a container before it gets its name. */
-static bool
-reopen(const struct lode_writer *w, struct lode_error *err)
-{
-    struct lode_reader *r = NULL;
-    bool same;
-
-    if (!lode_reader_open(w->output.wip_path, &r, err))
-        return lode_fail_in(err, "the new container cannot be read back");
-    same = memcmp(lode_reader_summary(r)->index_digest, w->sb.index_digest,
-                  LODE_DIGEST_BYTES) == 0;
-    lode_reader_close(r);
-    if (!same)
-        return lode_fail(err, LODE_E_CORRUPT,
-                         "%s: another index was read back than was written",
-                         w->output.wip_path);
-    return true;
-}
-
-bool
-lode_writer_finish(struct lode_writer *w,
-                   uint8_t content_root[LODE_DIGEST_BYTES],
-                   struct lode_error *err)
-{
-    assert(w->begun);
-    if (w->written_count != w->sb.block_count && !w->index_only)
-        return lode_fail(err, LODE_E_USAGE,
-                         "%" PRIu32 " of %" PRIu64 " blocks were written",
-                         w->written_count, w->sb.block_count);
-    finish_blocks(w);
-    finish_groups(w);
-    finish_superblock(w);
-    if (!write_index(w, err) || !reopen(w, err) ||
-        !lode_output_commit(&w->output, err))
-        return false;
-    if (content_root != NULL)
-        memcpy(content_root, w->sb.content_root, LODE_DIGEST_BYTES);
     return true;
 }

@@ -11,6 +11,7 @@
 
 #include "base/cli.h"
 #include "runtime/cache.h"
+#include "runtime/fetch.h"
 #include "runtime/trunk.h"
 #include "runtime/work.h"
 
@@ -161,7 +162,7 @@ plan_fixed(const struct rt_model *m, const struct rt_budget_options *opt,
     b->state_bytes = rt_state_bytes(&m->config, opt->context_tokens);
     b->fixed_bytes = m->max_row_bytes + m->max_row_block_bytes +
                      (uint64_t)m->config.vocab_rows * SAMPLER_ROW_BYTES +
-                     opt->caller_bytes;
+                     opt->caller_bytes + b->decode_bytes;
     b->total_bytes = b->base_bytes + b->work_bytes + b->state_bytes +
                      b->fixed_bytes;
 }
@@ -174,14 +175,8 @@ slots_bytes(const struct rt_model *m, uint32_t slots)
 
     if (m->moe_layer_count == 0)
         return 0;
-    return (uint64_t)slots * (m->max_expert_padded_bytes + 1024) +
+    return (uint64_t)slots * (m->max_expert_room_bytes + 1024) +
            rt_cache_memory_bytes(keys, slots);
-}
-
-static uint32_t
-all_experts(const struct rt_model *m)
-{
-    return m->moe_layer_count * m->config.expert_count;
 }
 
 /* The longest chunk that an eighth of the room above the floor pays for. */
@@ -213,15 +208,15 @@ choose_chunk(const struct rt_model *m, const struct rt_budget_options *opt,
 static void
 spend_on_trunk(const struct rt_model *m, struct rt_budget *b, uint64_t *room)
 {
-    uint64_t slot = m->max_trunk_padded_bytes;
+    uint64_t slot = m->max_trunk_room_bytes;
 
     /* All of it fits once the ring is given up: no ring is needed then. */
-    if (m->trunk_padded_bytes <= *room + b->ring_bytes) {
-        *room = *room + b->ring_bytes - m->trunk_padded_bytes;
+    if (m->trunk_room_bytes <= *room + b->ring_bytes) {
+        *room = *room + b->ring_bytes - m->trunk_room_bytes;
         b->ring_bytes = 0;
         b->ring_count = 0;
         b->pinned_count = m->position_count;
-        b->pinned_bytes = m->trunk_padded_bytes;
+        b->pinned_bytes = m->trunk_room_bytes;
         b->streamed_bytes = 0;
         return;
     }
@@ -231,13 +226,12 @@ spend_on_trunk(const struct rt_model *m, struct rt_budget *b, uint64_t *room)
         *room -= slot;
     }
     while (b->pinned_count < m->position_count &&
-           m->positions[b->pinned_count].padded_bytes <= *room) {
-        uint32_t bytes = m->positions[b->pinned_count].padded_bytes;
+           m->positions[b->pinned_count].room_bytes <= *room) {
+        const struct rt_position *p = &m->positions[b->pinned_count++];
 
-        b->pinned_count++;
-        b->pinned_bytes += bytes;
-        b->streamed_bytes -= bytes;
-        *room -= bytes;
+        b->pinned_bytes += p->room_bytes;
+        b->streamed_bytes -= p->stored_bytes;
+        *room -= p->room_bytes;
     }
 }
 
@@ -249,8 +243,8 @@ spend_on_slots(const struct rt_model *m, struct rt_budget *b, uint64_t *room)
 
     if (m->moe_layer_count == 0)
         return;
-    if (more > all_experts(m) - b->slot_count)
-        more = all_experts(m) - b->slot_count;
+    if (more > m->expert_count - b->slot_count)
+        more = m->expert_count - b->slot_count;
     b->slot_count += (uint32_t)more;
     b->cache_bytes = slots_bytes(m, b->slot_count);
     *room -= more * each;
@@ -264,23 +258,25 @@ plan_floor(const struct rt_model *m, const struct rt_budget_options *opt,
     b->base_bytes = rt_resident_bytes() + SLACK_BYTES +
                     (uint64_t)THREAD_BYTES *
                         (opt->compute_threads + opt->reader_threads);
+    b->decode_bytes = rt_fetch_decode_bytes(opt->reader_threads,
+                                            m->packed_bytes);
     plan_fixed(m, opt, opt->chunk_tokens != 0 ? opt->chunk_tokens : 1, b);
     b->ring_count = RT_RING_MIN;
-    b->ring_bytes = (uint64_t)RT_RING_MIN * m->max_trunk_padded_bytes;
-    if (m->trunk_padded_bytes < b->ring_bytes) {
+    b->ring_bytes = (uint64_t)RT_RING_MIN * m->max_trunk_room_bytes;
+    if (m->trunk_room_bytes < b->ring_bytes) {
         b->ring_count = 0;
         b->ring_bytes = 0;
         b->pinned_count = m->position_count;
-        b->pinned_bytes = m->trunk_padded_bytes;
+        b->pinned_bytes = m->trunk_room_bytes;
     }
     b->slot_count = 0;
     if (m->moe_layer_count != 0)
-        b->slot_count = all_experts(m) < SLOTS_MIN ? all_experts(m) : SLOTS_MIN;
+        b->slot_count =
+            m->expert_count < SLOTS_MIN ? m->expert_count : SLOTS_MIN;
     b->cache_bytes = slots_bytes(m, b->slot_count);
-    b->streamed_bytes = m->trunk_padded_bytes - b->pinned_bytes;
-    b->expert_bytes_per_token = (uint64_t)m->moe_layer_count *
-                                m->config.chosen_count *
-                                m->max_expert_padded_bytes;
+    if (b->pinned_count == 0)
+        b->streamed_bytes = m->trunk_stored_bytes;
+    b->expert_bytes_per_token = m->expert_bytes_per_token;
     b->total_bytes += b->ring_bytes + b->pinned_bytes + b->cache_bytes;
     b->floor_bytes = b->total_bytes;
 }
@@ -315,7 +311,7 @@ rt_budget_plan(const struct rt_model *m, const struct rt_budget_options *opt,
         plan_fixed(m, opt, choose_chunk(m, opt, &b, room), &b);
         room -= b.work_bytes - before;
     }
-    while (b.slot_count < SLOTS_WANTED && b.slot_count < all_experts(m)) {
+    while (b.slot_count < SLOTS_WANTED && b.slot_count < m->expert_count) {
         uint64_t more =
             slots_bytes(m, b.slot_count + 1) - slots_bytes(m, b.slot_count);
 

@@ -30,7 +30,9 @@ struct rt_budget {
     uint64_t base_bytes;   /* program, libraries, index, tokenizer, stacks */
     uint64_t state_bytes;  /* recurrent state, convolution history, latents */
     uint64_t work_bytes;   /* activations of one chunk */
-    uint64_t fixed_bytes;  /* row buffer, embedding block, sampler, caller */
+    uint64_t fixed_bytes;  /* row buffer, embedding block, sampler, caller,
+                              and: */
+    uint64_t decode_bytes; /* of reader threads, for packed blocks */
     uint64_t ring_bytes;
     uint64_t pinned_bytes; /* pinned trunk */
     uint64_t cache_bytes;  /* expert slots and their tables */
@@ -40,8 +42,8 @@ struct rt_budget {
     uint32_t ring_count;
     uint32_t pinned_count; /* positions of the trunk */
     uint32_t slot_count;
-    uint64_t streamed_bytes; /* trunk bytes read per pass */
-    uint64_t expert_bytes_per_token; /* with no cache */
+    uint64_t streamed_bytes; /* trunk bytes read per pass, as stored */
+    uint64_t expert_bytes_per_token; /* with no cache, as stored */
 };
 
 /* Plan, or fail with LODE_E_NOMEM and both numbers when the budget is below

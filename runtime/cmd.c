@@ -46,7 +46,7 @@ rt_cmd_open_model(const struct rt_common *c, const char *path,
 {
     struct rt_model *m = NULL;
 
-    if (!rt_model_open(path, &m, err))
+    if (!rt_model_open(path, c->folders.items, &m, err))
         return false;
     if (c->expect_root != NULL &&
         !lode_reader_expect_root(m->reader, c->expect_root, err)) {

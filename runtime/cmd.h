@@ -25,6 +25,7 @@ struct rt_common {
     const char *isa;
     const char *io;
     const char *expect_root;
+    struct lode_opt_list folders; /* of volumes */
     bool json;
     bool quiet;
 };
@@ -40,6 +41,8 @@ struct rt_common {
      "tokens taken at once (default: by the budget)"},                        \
     {"expect-root", 0, LODE_OPT_TEXT, &(c)->expect_root, "HEX",               \
      "refuse any container but the one with this content root"},              \
+    {"dir", 0, LODE_OPT_LIST, &(c)->folders, "DIR",                           \
+     "look for volumes of a set in DIR, too; may be repeated"},               \
     {"json", 0, LODE_OPT_FLAG, &(c)->json, NULL, "print JSON"}
 
 #define RT_RUN_OPTIONS(c)                                                     \

@@ -14,7 +14,7 @@ enum { CONTEXT_TOKENS = 4096 };
 static uint64_t
 bytes_per_token(const struct rt_model *m, const struct rt_budget *b)
 {
-    uint64_t all = (uint64_t)m->moe_layer_count * m->config.expert_count;
+    uint64_t all = m->expert_count;
     double missed =
         all != 0 ? 1.0 - (double)b->slot_count / (double)all : 0.0;
 
@@ -44,10 +44,13 @@ print_json(const struct rt_model *m, const struct rt_budget *b,
         {"fixed_bytes", b->fixed_bytes},
         {"ring_bytes", b->ring_bytes},
         {"streamed_bytes", b->streamed_bytes},
-        {"trunk_bytes", m->trunk_padded_bytes},
-        {"expert_bytes", m->max_expert_padded_bytes},
+        {"trunk_bytes", m->trunk_room_bytes},
+        {"expert_bytes", m->max_expert_room_bytes},
         {"expert_slots", b->slot_count},
-        {"experts", (uint64_t)m->moe_layer_count * m->config.expert_count},
+        {"experts", m->expert_count},
+        {"decode_bytes", b->decode_bytes},
+        {"trunk_stored_bytes", m->trunk_stored_bytes},
+        {"expert_bytes_per_token", b->expert_bytes_per_token},
         {"prefill_chunk", b->chunk_tokens},
     };
 
@@ -82,23 +85,24 @@ print_text(const struct rt_model *m, const struct rt_budget *b,
     (void)snprintf(note, sizeof(note), "activations, %u tokens at once",
                    b->chunk_tokens);
     row("work", b->work_bytes, note);
-    row("buffers", b->fixed_bytes, "embedding block, sampler");
+    row("buffers", b->fixed_bytes,
+        b->decode_bytes != 0 ? "embedding block, sampler, decoding"
+                             : "embedding block, sampler");
     (void)snprintf(note, sizeof(note), "%u of %u trunk blocks stay in memory",
                    b->pinned_count, m->position_count);
     row("pinned", b->pinned_bytes, note);
     (void)snprintf(note, sizeof(note), "%u blocks, the rest streams through",
                    b->ring_count);
     row("ring", b->ring_bytes, note);
-    (void)snprintf(note, sizeof(note), "%u of %" PRIu64 " experts",
-                   b->slot_count,
-                   (uint64_t)m->moe_layer_count * m->config.expert_count);
+    (void)snprintf(note, sizeof(note), "%u of %u experts", b->slot_count,
+                   m->expert_count);
     row("expert cache", b->cache_bytes, note);
     row("total", b->total_bytes, "");
     printf("per token %s read if all experts were used alike",
            lode_format_bytes(bytes_per_token(m, b), text, sizeof(text)));
     printf(" (trunk %s, ",
            lode_format_bytes(b->streamed_bytes, text, sizeof(text)));
-    printf("experts up to %s)\n",
+    printf("experts %s without a cache)\n",
            lode_format_bytes(b->expert_bytes_per_token, text, sizeof(text)));
 }
 

@@ -47,15 +47,11 @@ load_block(struct rt_engine *e, int64_t seq, struct lode_error *err)
     const struct lode_group *g =
         lode_reader_group(e->model->reader, e->model->embedding_group_index);
     struct rt_request *q = &e->row_request;
-    struct lode_block b;
 
     if (e->row_block_seq == seq)
         return true;
     e->row_block_seq = -1;
     q->block_index = g->first_block_index + (uint32_t)seq;
-    lode_reader_block(e->model->reader, q->block_index, &b);
-    q->padded_bytes =
-        (uint32_t)lode_reader_padded_bytes(e->model->reader, &b);
     q->dst = e->row_block;
     rt_fetch_submit(e->fetch, q, RT_DEMAND);
     if (!rt_fetch_wait(e->fetch, q, err))

@@ -39,7 +39,7 @@ open_cache(struct rt_engine *e, struct lode_error *err)
                           err))
         return false;
     e->guests = p;
-    e->slots_bytes = (uint64_t)slots * m->max_expert_padded_bytes;
+    e->slots_bytes = (uint64_t)slots * m->max_expert_room_bytes;
     if (!lode_alloc_aligned(e->slots_bytes, "expert slots", &p, err))
         return false;
     e->slots = p;
@@ -94,14 +94,17 @@ open_parts(struct rt_engine *e, const struct rt_engine_options *opt,
     unsigned threads = rt_engine_thread_count(opt->compute_threads);
     struct rt_work_shape shape = {e->budget.chunk_tokens, opt->context_tokens,
                                   threads, opt->all_logits};
+    struct rt_fetch_options fetch = {
+        .thread_count = opt->reader_threads != 0 ? opt->reader_threads
+                                                 : RT_READER_THREADS,
+        .io = opt->io,
+        .packed_bytes = e->model->packed_bytes,
+        .note = e->io_note,
+        .note_bytes = sizeof(e->io_note)};
     void *p = NULL;
 
     if (!rt_team_new(threads, &e->team, err) ||
-        !rt_fetch_new(e->model->reader,
-                      opt->reader_threads != 0 ? opt->reader_threads
-                                               : RT_READER_THREADS,
-                      opt->io, e->io_note, sizeof(e->io_note), &e->fetch,
-                      err) ||
+        !rt_fetch_new(e->model->reader, &fetch, &e->fetch, err) ||
         !rt_trunk_new(e->model, e->fetch, e->budget.pinned_count,
                       e->budget.ring_count, &e->trunk, err) ||
         !open_cache(e, err) ||
@@ -125,7 +128,8 @@ rt_engine_open(const struct rt_model *m, const struct rt_engine_options *opt,
         return false;
     e = p;
     e->model = m;
-    if (!rt_kernels_select(opt->isa, &e->kernels, err))
+    if (!rt_kernels_select(opt->isa, &e->kernels, err) ||
+        !rt_model_whole(m, err))
         goto fail;
     if (!make_plan(e, opt, err) || !open_parts(e, opt, err)) {
         lode_fail_in(err, "%s", lode_reader_path(m->reader));

@@ -32,8 +32,9 @@ struct rt_engine_options {
 };
 
 /* Plan the memory and start the threads; m is borrowed and must outlive the
- * engine.  Fails with LODE_E_USAGE, LODE_E_UNSUPPORTED (isa), LODE_E_IO, and
- * LODE_E_NOMEM below the floor, both numbers named. */
+ * engine.  Fails with LODE_E_USAGE, LODE_E_UNSUPPORTED (isa), LODE_E_IO (also
+ * when blocks or volumes are missing), and LODE_E_NOMEM below the floor, both
+ * numbers named. */
 LODE_MUST_CHECK
 bool rt_engine_open(const struct rt_model *m,
                     const struct rt_engine_options *opt,

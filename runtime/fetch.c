@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads: thread_count readers, started by rt_fetch_new() and joined by
- * rt_fetch_free().  One lock guards the two queues, the states and the
- * statistics; no I/O happens under it.  A reader takes the oldest demand, or
- * else the oldest request ahead, reads it, checks its hash, marks it and wakes
- * whoever waits.  An error stays in its request, so it gets out through the
- * one who wants the block.  To stop, the flag is set and all are woken;
- * requests still queued are left as they are. */
+ * rt_fetch_free().  One lock guards the queues, the states, the open tasks and
+ * the statistics; neither I/O nor decoding happens under it.  A reader takes
+ * the oldest demand, or else the oldest request ahead, reads it, checks its
+ * hash, decodes it, marks it and wakes whoever waits.  Readers with nothing to
+ * read decode frames of blocks that others have read.  An error stays in its
+ * request, so it gets out through the one who wants the block.  To stop, the
+ * flag is set and all are woken; requests still queued are left as they are. */
 #include "config.h"
 
 #include "runtime/fetch.h"
@@ -22,26 +23,56 @@
 #include "base/cli.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "format/pack.h"
 
 enum { IDLE, QUEUED, DONE, FAILED };
-enum { PROBE_BYTES = 4096 };
+enum { PAGE_BYTES = 4096 };
 
 struct queue {
     struct rt_request *first;
     struct rt_request *last;
 };
 
+/* A packed block on its way into an image, frame by frame. */
+struct task {
+    struct lode_frames frames; /* constant while the task is open */
+    void *image;               /* likewise */
+    struct task *after;        /* in the list of open tasks */
+    uint32_t next_frame_index;
+    uint32_t phase;
+    uint32_t busy_count; /* frames being decoded */
+    bool failed;
+    struct lode_error error;
+};
+
+struct worker {
+    struct rt_fetch *fetch;
+    pthread_t thread;
+    uint8_t *stored; /* a packed block, as read */
+    struct lode_unpacker *unpacker;
+    struct task task;
+};
+
+struct file {
+    int fd; /* -1: a missing volume */
+    bool direct;
+};
+
 struct rt_fetch {
     const struct lode_reader *reader;
-    pthread_t *threads;
-    unsigned thread_count;
-    int fd;
-    bool direct;
+    struct file *files; /* by volume */
+    uint32_t file_count;
+    struct worker *workers;
+    unsigned worker_count;  /* with memory */
+    unsigned started_count; /* with a thread */
+    uint64_t packed_bytes;
 
-    pthread_mutex_t lock; /* guards everything below */
+    pthread_mutex_t lock; /* guards everything below, and open tasks */
     pthread_cond_t work;
     pthread_cond_t done;
-    struct queue queue[2]; /* by enum rt_priority */
+    pthread_cond_t decoded; /* no frame of some task is busy any more */
+    struct queue queue[2];  /* by enum rt_priority */
+    struct task *tasks;
     struct rt_fetch_stats stats;
     bool stop;
 };
@@ -62,43 +93,175 @@ pop(struct rt_fetch *f)
     return NULL;
 }
 
+/* ---- decoding; with the lock held ---- */
+
+/* The next frame of this phase that nobody has taken. */
 static bool
-read_block(struct rt_fetch *f, struct rt_request *q)
+claim(struct task *t, uint32_t *frame_index)
 {
-    struct lode_block b;
+    struct lode_frame_place place;
+
+    while (!t->failed && t->next_frame_index < t->frames.count) {
+        *frame_index = t->next_frame_index++;
+        lode_frames_place(&t->frames, *frame_index, &place);
+        if (place.phase == t->phase) {
+            t->busy_count++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Gives the lock up meanwhile. */
+static void
+decode_frame(struct worker *w, struct task *t, uint32_t frame_index)
+{
+    struct rt_fetch *f = w->fetch;
+    struct lode_error error;
+    bool ok;
+
+    (void)pthread_mutex_unlock(&f->lock); /* cannot fail: ours, initialised */
+    ok = lode_unpack_frame(w->unpacker, &t->frames, frame_index, t->image,
+                           &error);
+    (void)pthread_mutex_lock(&f->lock); /* likewise */
+    if (!ok && !t->failed) {
+        t->failed = true;
+        t->error = error;
+    }
+    if (--t->busy_count == 0)
+        (void)pthread_cond_broadcast(&f->decoded); /* likewise */
+}
+
+/* Decode one frame of somebody's block; false when there is none. */
+static bool
+help(struct worker *w)
+{
+    uint32_t frame_index = 0;
+
+    for (struct task *t = w->fetch->tasks; t != NULL; t = t->after)
+        if (claim(t, &frame_index)) {
+            decode_frame(w, t, frame_index);
+            return true;
+        }
+    return false;
+}
+
+static void
+close_task(struct rt_fetch *f, const struct task *t)
+{
+    struct task **p = &f->tasks;
+
+    while (*p != t)
+        p = &(*p)->after;
+    *p = t->after;
+}
+
+/* All frames of phase 0, then those of phase 1. */
+static void
+finish_task(struct worker *w)
+{
+    struct rt_fetch *f = w->fetch;
+    struct task *t = &w->task;
+    uint32_t frame_index = 0;
+
+    for (;;) {
+        if (t->frames.count > 1)
+            (void)pthread_cond_broadcast(&f->work); /* cannot fail: ours */
+        while (claim(t, &frame_index))
+            decode_frame(w, t, frame_index);
+        while (t->busy_count > 0)
+            (void)pthread_cond_wait(&f->decoded, &f->lock); /* likewise */
+        if (t->failed || !t->frames.second_phase || t->phase == 1)
+            return;
+        t->next_frame_index = 0;
+        t->phase = 1;
+    }
+}
+
+/* ---- reading ---- */
+
+static bool
+fail_in_block(const struct rt_fetch *f, struct rt_request *q)
+{
     char name[128];
 
+    return lode_fail_in(&q->error, "%s: %s", lode_reader_path(f->reader),
+                        lode_reader_block_name(f->reader, q->block_index, name,
+                                               sizeof(name)));
+}
+
+static bool
+decode_block(struct worker *w, const struct lode_block *b,
+             struct rt_request *q)
+{
+    struct rt_fetch *f = w->fetch;
+    struct task *t = &w->task;
+
+    memset(t, 0, sizeof(*t));
+    if (!lode_frames_open(w->stored, b->stored_bytes, b->raw_bytes, b->filters,
+                          &t->frames, &q->error))
+        return fail_in_block(f, q);
+    t->image = q->dst;
+    (void)pthread_mutex_lock(&f->lock); /* cannot fail: ours, initialised */
+    t->after = f->tasks;
+    f->tasks = t;
+    finish_task(w);
+    close_task(f, t);
+    (void)pthread_mutex_unlock(&f->lock); /* likewise */
+    if (!t->failed)
+        return true;
+    q->error = t->error;
+    return fail_in_block(f, q);
+}
+
+static bool
+read_block(struct worker *w, struct rt_request *q, uint64_t *padded_bytes)
+{
+    struct rt_fetch *f = w->fetch;
+    struct lode_block b;
+    void *stored = q->dst;
+
     lode_reader_block(f->reader, q->block_index, &b);
-    if (!lode_file_read(f->fd, b.offset, q->dst, q->padded_bytes, &q->error)) {
-        lode_fail_in(&q->error, "%s: %s", lode_reader_path(f->reader),
-                     lode_reader_block_name(f->reader, q->block_index, name,
-                                            sizeof(name)));
-        return false;
+    *padded_bytes = 0;
+    if (!b.present) /* says so */
+        return lode_reader_check(f->reader, q->block_index, NULL, &q->error);
+    *padded_bytes = lode_reader_padded_bytes(f->reader, &b);
+    if (b.codec != LODE_CODEC_NONE)
+        stored = w->stored;
+    if (!lode_file_read(f->files[b.volume_index].fd, b.offset, stored,
+                        (size_t)*padded_bytes, &q->error)) {
+        if (b.volume_index != 0)
+            lode_fail_in(
+                &q->error, "volume %s",
+                lode_reader_volume(f->reader, b.volume_index)->name);
+        return fail_in_block(f, q);
     }
-    return lode_reader_check(f->reader, q->block_index, q->dst, &q->error);
+    return lode_reader_check(f->reader, q->block_index, stored, &q->error) &&
+           (b.codec == LODE_CODEC_NONE || decode_block(w, &b, q));
 }
 
 static void *
-reader_main(void *user)
+worker_main(void *user)
 {
-    struct rt_fetch *f = user;
-    struct rt_request *q;
-    bool ok;
+    struct worker *w = user;
+    struct rt_fetch *f = w->fetch;
 
     (void)pthread_mutex_lock(&f->lock); /* cannot fail: ours, initialised */
-    for (;;) {
-        q = pop(f);
-        if (f->stop)
-            break;
+    while (!f->stop) {
+        struct rt_request *q = pop(f);
+        uint64_t padded_bytes;
+        bool ok;
+
         if (q == NULL) {
-            (void)pthread_cond_wait(&f->work, &f->lock); /* likewise */
+            if (!help(w))
+                (void)pthread_cond_wait(&f->work, &f->lock); /* likewise */
             continue;
         }
         (void)pthread_mutex_unlock(&f->lock); /* likewise */
-        ok = read_block(f, q);
+        ok = read_block(w, q, &padded_bytes);
         (void)pthread_mutex_lock(&f->lock); /* likewise */
         f->stats.reads++;
-        f->stats.bytes_read += q->padded_bytes;
+        f->stats.bytes_read += padded_bytes;
         atomic_store_explicit(&q->state, ok ? DONE : FAILED,
                               memory_order_release);
         (void)pthread_cond_broadcast(&f->done); /* likewise */
@@ -107,90 +270,142 @@ reader_main(void *user)
     return NULL;
 }
 
-/* Open the container a second time for direct reads, and try one: some file
- * systems accept the flag and then refuse every transfer. */
+/* ---- opening ---- */
+
+/* Open a file a second time for direct reads, and try one at its start: some
+ * file systems accept the flag and then refuse every transfer. */
 static bool
-open_direct(struct rt_fetch *f, struct lode_error *err)
+open_direct(const char *path, struct file *out, struct lode_error *err)
 {
-    const struct lode_summary *s = lode_reader_summary(f->reader);
     void *probe = NULL;
     bool ok;
     int fd;
 
-    fd = open(lode_reader_path(f->reader), O_RDONLY | O_CLOEXEC | O_DIRECT);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
     if (fd < 0)
         return lode_fail_errno(err, "direct I/O");
-    if (s->block_count == 0) {
-        f->fd = fd;
-        f->direct = true;
-        return true;
-    }
-    ok = lode_alloc_aligned(PROBE_BYTES, "probe", &probe, err) &&
-         lode_file_read(fd, s->data_offset, probe, PROBE_BYTES, err);
-    lode_free_aligned(probe, PROBE_BYTES);
+    ok = lode_alloc_aligned(PAGE_BYTES, "probe", &probe, err) &&
+         lode_file_read(fd, 0, probe, PAGE_BYTES, err);
+    lode_free_aligned(probe, PAGE_BYTES);
     if (!ok) {
         (void)close(fd); /* read-only */
         return lode_fail_in(err, "direct I/O");
     }
-    f->fd = fd;
-    f->direct = true;
+    out->fd = fd;
+    out->direct = true;
+    return true;
+}
+
+/* The first file that direct reads do not work for, and how many others. */
+static void
+write_note(const struct rt_fetch_options *opt, const char *name,
+           const struct lode_error *why, uint32_t more_count)
+{
+    char more[40] = "";
+
+    if (more_count != 0)
+        (void)snprintf(more, sizeof(more), " and %u more", more_count);
+    (void)snprintf(opt->note, opt->note_bytes,
+                   "reading %s%s%sthrough the page cache (%s)", name, more,
+                   name[0] != '\0' ? " " : "", why->text); /* may be cut */
+}
+
+static bool
+open_files(struct rt_fetch *f, const struct rt_fetch_options *opt,
+           struct lode_error *err)
+{
+    uint32_t buffered_count = 0;
+    struct lode_error first;
+    struct lode_error why;
+    const char *name = "";
+    void *p;
+
+    if (!lode_alloc_array(lode_reader_summary(f->reader)->volume_count,
+                          sizeof(*f->files), "files", &p, err))
+        return false;
+    f->files = p;
+    f->file_count = lode_reader_summary(f->reader)->volume_count;
+    for (uint32_t i = 0; i < f->file_count; i++) {
+        const struct lode_volume *v = lode_reader_volume(f->reader, i);
+
+        f->files[i].fd = v->fd;
+        if (v->fd < 0 || opt->io == RT_IO_BUFFERED ||
+            open_direct(v->path, &f->files[i], &why))
+            continue;
+        if (opt->io == RT_IO_DIRECT) {
+            *err = why;
+            return lode_fail_in(err, "%s", v->path);
+        }
+        if (buffered_count++ == 0) {
+            first = why;
+            name = f->file_count == 1 ? ""
+                   : i == 0           ? "the head"
+                                      : v->name;
+        }
+    }
+    if (buffered_count != 0)
+        write_note(opt, name, &first, buffered_count - 1);
     return true;
 }
 
 static bool
-start_threads(struct rt_fetch *f, unsigned count, struct lode_error *err)
+make_workers(struct rt_fetch *f, const struct rt_fetch_options *opt,
+             struct lode_error *err)
 {
-    void *p;
+    void *p = NULL;
 
-    if (!lode_alloc_array(count, sizeof(*f->threads), "threads", &p, err))
+    if (!lode_alloc_array(opt->thread_count, sizeof(*f->workers), "threads",
+                          &p, err))
         return false;
-    f->threads = p;
-    for (unsigned i = 0; i < count; i++) {
-        int rc = pthread_create(&f->threads[i], NULL, reader_main, f);
+    f->workers = p;
+    f->worker_count = opt->thread_count;
+    f->packed_bytes = opt->packed_bytes;
+    for (unsigned i = 0; i < f->worker_count; i++) {
+        struct worker *w = &f->workers[i];
+
+        w->fetch = f;
+        if (f->packed_bytes == 0)
+            continue;
+        if (!lode_alloc_aligned(f->packed_bytes, "packed blocks", &p, err))
+            return false;
+        w->stored = p;
+        if (!lode_unpacker_new(&w->unpacker, err))
+            return false;
+    }
+    for (; f->started_count < f->worker_count; f->started_count++) {
+        int rc = pthread_create(&f->workers[f->started_count].thread, NULL,
+                                worker_main, &f->workers[f->started_count]);
 
         if (rc != 0) {
             errno = rc;
             return lode_fail_errno(err, "reader thread");
         }
-        f->thread_count++;
     }
     return true;
 }
 
 bool
-rt_fetch_new(const struct lode_reader *r, unsigned thread_count, enum rt_io io,
-             char *note, size_t note_bytes, struct rt_fetch **out,
-             struct lode_error *err)
+rt_fetch_new(const struct lode_reader *r, const struct rt_fetch_options *opt,
+             struct rt_fetch **out, struct lode_error *err)
 {
-    struct lode_error why;
     struct rt_fetch *f;
     void *p;
 
-    note[0] = '\0';
+    opt->note[0] = '\0';
     if (!lode_alloc_array(1, sizeof(*f), "fetch", &p, err))
         return false;
     f = p;
     f->reader = r;
-    f->fd = lode_reader_fd(r);
-    (void)pthread_mutex_init(&f->lock, NULL); /* cannot fail on Linux */
-    (void)pthread_cond_init(&f->work, NULL);  /* likewise */
-    (void)pthread_cond_init(&f->done, NULL);  /* likewise */
-    if (io != RT_IO_BUFFERED && !open_direct(f, &why)) {
-        if (io == RT_IO_DIRECT) {
-            *err = why;
-            lode_fail_in(err, "%s", lode_reader_path(r));
-            goto fail;
-        }
-        (void)snprintf(note, note_bytes, "reading through the page cache (%s)",
-                       why.text); /* may be cut */
+    (void)pthread_mutex_init(&f->lock, NULL);   /* cannot fail on Linux */
+    (void)pthread_cond_init(&f->work, NULL);    /* likewise */
+    (void)pthread_cond_init(&f->done, NULL);    /* likewise */
+    (void)pthread_cond_init(&f->decoded, NULL); /* likewise */
+    if (!open_files(f, opt, err) || !make_workers(f, opt, err)) {
+        rt_fetch_free(f);
+        return false;
     }
-    if (!start_threads(f, thread_count, err))
-        goto fail;
     *out = f;
     return true;
-fail:
-    rt_fetch_free(f);
-    return false;
 }
 
 void
@@ -202,21 +417,47 @@ rt_fetch_free(struct rt_fetch *f)
     f->stop = true;
     (void)pthread_cond_broadcast(&f->work); /* likewise */
     (void)pthread_mutex_unlock(&f->lock);   /* likewise */
-    for (unsigned i = 0; i < f->thread_count; i++)
-        (void)pthread_join(f->threads[i], NULL); /* started by us */
-    (void)pthread_mutex_destroy(&f->lock); /* unused by now */
-    (void)pthread_cond_destroy(&f->work);  /* likewise */
-    (void)pthread_cond_destroy(&f->done);  /* likewise */
-    if (f->direct)
-        (void)close(f->fd); /* read-only */
-    free(f->threads);
+    for (unsigned i = 0; i < f->started_count; i++)
+        (void)pthread_join(f->workers[i].thread, NULL); /* started by us */
+    for (unsigned i = 0; f->workers != NULL && i < f->worker_count; i++) {
+        lode_free_aligned(f->workers[i].stored, f->packed_bytes);
+        lode_unpacker_free(f->workers[i].unpacker);
+    }
+    (void)pthread_mutex_destroy(&f->lock);   /* unused by now */
+    (void)pthread_cond_destroy(&f->work);    /* likewise */
+    (void)pthread_cond_destroy(&f->done);    /* likewise */
+    (void)pthread_cond_destroy(&f->decoded); /* likewise */
+    for (uint32_t i = 0; i < f->file_count; i++)
+        if (f->files[i].direct)
+            (void)close(f->files[i].fd); /* read-only */
+    free(f->files);
+    free(f->workers);
     free(f);
+}
+
+uint64_t
+rt_fetch_room_bytes(const struct lode_reader *r, const struct lode_block *b)
+{
+    if (b->codec == LODE_CODEC_NONE)
+        return lode_reader_padded_bytes(r, b);
+    return ((uint64_t)b->raw_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+uint64_t
+rt_fetch_decode_bytes(unsigned thread_count, uint64_t packed_bytes)
+{
+    return packed_bytes != 0
+               ? thread_count * (packed_bytes + lode_unpacker_bytes())
+               : 0;
 }
 
 bool
 rt_fetch_is_direct(const struct rt_fetch *f)
 {
-    return f->direct;
+    for (uint32_t i = 0; i < f->file_count; i++)
+        if (!f->files[i].direct)
+            return false;
+    return true;
 }
 
 void

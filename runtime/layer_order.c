@@ -131,16 +131,16 @@ check_mla(struct walk *w, const struct rt_config *c)
 }
 
 static bool
-check_moe(struct walk *w, const struct rt_config *c)
+check_moe(struct walk *w, const struct rt_config *c, uint32_t expert_count)
 {
     uint64_t h = c->hidden_width;
 
-    if (!vector(w, LODE_ROLE_ROUTER_BIAS, c->expert_count, false))
+    if (!vector(w, LODE_ROLE_ROUTER_BIAS, expert_count, false))
         return false;
     if (c->latent_norm &&
         !vector(w, LODE_ROLE_LATENT_NORM, c->latent_width, false))
         return false;
-    if (!matrix(w, LODE_ROLE_ROUTER, c->expert_count, h))
+    if (!matrix(w, LODE_ROLE_ROUTER, expert_count, h))
         return false;
     if (c->latent && !matrix(w, LODE_ROLE_LATENT_DOWN, c->latent_width, h))
         return false;
@@ -154,7 +154,8 @@ check_moe(struct walk *w, const struct rt_config *c)
 
 bool
 rt_layer_check_trunk(const struct rt_config *c, uint32_t layer,
-                     const struct rt_view *v, struct lode_error *err)
+                     uint32_t expert_count, const struct rt_view *v,
+                     struct lode_error *err)
 {
     struct walk w = {v, 0, LODE_ROLE_NONE, err};
     uint64_t h = c->hidden_width;
@@ -172,7 +173,7 @@ rt_layer_check_trunk(const struct rt_config *c, uint32_t layer,
     if (!vector(&w, LODE_ROLE_MLP_NORM, h, false))
         return false;
     if (rt_config_is_moe(c, layer))
-        return check_moe(&w, c);
+        return check_moe(&w, c, expert_count);
     return matrix(&w, LODE_ROLE_DENSE_GATE, c->dense_width, h) &&
            matrix(&w, LODE_ROLE_DENSE_UP, c->dense_width, h) &&
            matrix(&w, LODE_ROLE_DENSE_DOWN, h, c->dense_width);

@@ -14,7 +14,8 @@
  * The messages name role, expected and found. */
 LODE_MUST_CHECK
 bool rt_layer_check_trunk(const struct rt_config *c, uint32_t layer,
-                          const struct rt_view *v, struct lode_error *err);
+                          uint32_t expert_count, const struct rt_view *v,
+                          struct lode_error *err);
 LODE_MUST_CHECK
 bool rt_layer_check_expert(const struct rt_config *c, const struct rt_view *v,
                            struct lode_error *err);

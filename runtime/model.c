@@ -8,10 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
+#include "runtime/fetch.h"
 #include "runtime/layer_order.h"
 
-enum { CONFIG_BYTES_MAX = 16 << 20, TOKENIZER_BYTES_MAX = 256 << 20 };
+enum {
+    CONFIG_BYTES_MAX = 16 << 20,
+    TOKENIZER_BYTES_MAX = 256 << 20,
+    PROVENANCE_BYTES_MAX = 64 << 20,
+};
 
 static uint64_t
 product(const struct lode_tensor *t, uint32_t from)
@@ -153,30 +159,32 @@ find_group(const struct rt_model *m, uint32_t kind, int32_t layer,
     return true;
 }
 
-/* Blocks the runtime can use: stored raw. */
-static bool
-check_blocks(const struct rt_model *m, const struct lode_group *g,
-             uint32_t *max_padded_bytes, struct lode_error *err)
+/* Count a group's blocks in: the room that the largest takes, what all are to
+ * read, what is missing. */
+static void
+count_blocks(struct rt_model *m, const struct lode_group *g,
+             uint32_t *max_room_bytes, uint64_t *stored_bytes)
 {
     uint32_t count = g->object_count * g->blocks_per_object;
-    struct lode_block b;
 
+    *stored_bytes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        lode_reader_block(m->reader, g->first_block_index + i, &b);
-        if (b.codec != LODE_CODEC_NONE) {
-            char name[128];
+        struct lode_block b;
+        uint64_t padded_bytes;
+        uint64_t room_bytes;
 
-            return lode_fail(err, LODE_E_UNSUPPORTED, "%s: codec %u",
-                             lode_reader_block_name(
-                                 m->reader, g->first_block_index + i, name,
-                                 sizeof(name)),
-                             b.codec);
-        }
-        if (lode_reader_padded_bytes(m->reader, &b) > *max_padded_bytes)
-            *max_padded_bytes =
-                (uint32_t)lode_reader_padded_bytes(m->reader, &b);
+        lode_reader_block(m->reader, g->first_block_index + i, &b);
+        padded_bytes = lode_reader_padded_bytes(m->reader, &b);
+        room_bytes = rt_fetch_room_bytes(m->reader, &b); /* at most 1 GiB */
+        if (room_bytes > *max_room_bytes)
+            *max_room_bytes = (uint32_t)room_bytes;
+        if (b.codec != LODE_CODEC_NONE && padded_bytes > m->packed_bytes)
+            m->packed_bytes = padded_bytes;
+        if (!b.present && m->absent_count++ == 0)
+            m->first_absent_block_index = g->first_block_index + i;
+        *stored_bytes += padded_bytes;
     }
-    return true;
+    m->needed_count += count;
 }
 
 static bool
@@ -184,6 +192,7 @@ add_stage(struct rt_model *m, uint32_t group_index, struct rt_stage *s,
           struct lode_error *err)
 {
     const struct lode_group *g = lode_reader_group(m->reader, group_index);
+    uint64_t stored_bytes;
     struct lode_block b;
 
     if (g->object_count != 1)
@@ -193,16 +202,18 @@ add_stage(struct rt_model *m, uint32_t group_index, struct rt_stage *s,
     s->first_position = m->position_count;
     s->block_count = g->blocks_per_object;
     s->block_raw_bytes = g->block_raw_bytes;
-    if (!view_of(m, g, &s->view, err) ||
-        !check_blocks(m, g, &m->max_trunk_padded_bytes, err))
+    if (!view_of(m, g, &s->view, err))
         return false;
+    count_blocks(m, g, &m->max_trunk_room_bytes, &stored_bytes);
+    m->trunk_stored_bytes += stored_bytes;
     for (uint32_t i = 0; i < g->blocks_per_object; i++) {
         struct rt_position *p = &m->positions[m->position_count++];
 
         p->block_index = g->first_block_index + i;
         lode_reader_block(m->reader, p->block_index, &b);
-        p->padded_bytes = (uint32_t)lode_reader_padded_bytes(m->reader, &b);
-        m->trunk_padded_bytes += p->padded_bytes;
+        p->room_bytes = (uint32_t)rt_fetch_room_bytes(m->reader, &b);
+        p->stored_bytes = (uint32_t)lode_reader_padded_bytes(m->reader, &b);
+        m->trunk_room_bytes += p->room_bytes;
     }
     for (uint32_t r = 0; r < RT_ROLES; r++)
         if (s->view->by_role[r].present &&
@@ -211,36 +222,104 @@ add_stage(struct rt_model *m, uint32_t group_index, struct rt_stage *s,
     return true;
 }
 
+/* Does the container say itself that experts were left out? */
+static bool
+says_pruned(const struct rt_model *m, bool *out, struct lode_error *err)
+{
+    json_t *root = NULL;
+    const json_t *recipe;
+    const char *experts;
+    char *text = NULL;
+    size_t bytes;
+    bool ok;
+
+    *out = false;
+    if (!lode_reader_load_file(m->reader, LODE_KIND_ORIGIN, "provenance.json",
+                               PROVENANCE_BYTES_MAX, &text, &bytes, err))
+        return false;
+    if (text == NULL)
+        return true;
+    ok = lode_json_parse(text, bytes, &root, err);
+    free(text);
+    if (!ok)
+        return lode_fail_in(err, "provenance.json");
+    recipe = json_object_get(root, "recipe");
+    experts = json_string_value(json_object_get(recipe, "experts"));
+    *out = experts != NULL && strcmp(experts, "pruned") == 0;
+    json_decref(root);
+    return true;
+}
+
+/* The container's number of experts, which is config.json's unless some were
+ * left out on purpose. */
+static bool
+check_expert_count(const struct rt_model *m, uint32_t layer, uint32_t count,
+                   struct lode_error *err)
+{
+    const struct rt_config *c = &m->config;
+    bool pruned = false;
+
+    if (count == c->expert_count)
+        return true;
+    if (count < c->expert_count && !says_pruned(m, &pruned, err))
+        return false;
+    if (!pruned)
+        return lode_fail(err, LODE_E_CORRUPT,
+                         "layer %u has %u experts, config.json says %u", layer,
+                         count, c->expert_count);
+    if (count < c->chosen_count)
+        return lode_fail(err, LODE_E_UNSUPPORTED,
+                         "layer %u has %u experts left, a token chooses %u",
+                         layer, count, c->chosen_count);
+    if (c->group_count > c->group_chosen_count)
+        return lode_fail(err, LODE_E_UNSUPPORTED,
+                         "layer %u: experts were left out, which is not "
+                         "defined where routing goes by groups",
+                         layer);
+    return true;
+}
+
+static bool
+open_bank(struct rt_model *m, uint32_t layer, struct rt_bank *bank,
+          struct lode_error *err)
+{
+    const struct lode_group *g;
+    uint64_t stored_bytes;
+    uint32_t index = 0;
+
+    if (!find_group(m, LODE_KIND_EXPERT, (int32_t)layer, "experts of layer",
+                    &index, err))
+        return false;
+    g = lode_reader_group(m->reader, index);
+    if (!check_expert_count(m, layer, g->object_count, err))
+        return false;
+    if (g->blocks_per_object != 1)
+        return lode_fail(err, LODE_E_UNSUPPORTED,
+                         "layer %u: an expert of %u blocks", layer,
+                         g->blocks_per_object);
+    bank->group_index = index;
+    bank->first_block_index = g->first_block_index;
+    bank->expert_count = g->object_count;
+    if (!view_of(m, g, &bank->view, err) ||
+        !rt_layer_check_expert(&m->config, bank->view, err))
+        return lode_fail_in(err, "layer %u", layer);
+    count_blocks(m, g, &m->max_expert_room_bytes, &stored_bytes);
+    m->moe_layer_count++;
+    m->expert_count += g->object_count;
+    m->expert_bytes_per_token +=
+        (uint64_t)((double)stored_bytes / g->object_count *
+                   m->config.chosen_count);
+    return true;
+}
+
 static bool
 open_banks(struct rt_model *m, struct lode_error *err)
 {
     for (uint32_t i = 0; i < m->config.layer_count; i++) {
-        struct rt_bank *bank = &m->banks[i];
-        const struct lode_group *g;
-        uint32_t index = 0;
-
-        bank->group_index = LODE_NO_INDEX;
-        if (!rt_config_is_moe(&m->config, i))
-            continue;
-        if (!find_group(m, LODE_KIND_EXPERT, (int32_t)i, "experts of layer",
-                        &index, err))
+        m->banks[i].group_index = LODE_NO_INDEX;
+        if (rt_config_is_moe(&m->config, i) &&
+            !open_bank(m, i, &m->banks[i], err))
             return false;
-        g = lode_reader_group(m->reader, index);
-        if (g->object_count != m->config.expert_count)
-            return lode_fail(err, LODE_E_CORRUPT,
-                             "layer %u has %u experts, config.json says %u", i,
-                             g->object_count, m->config.expert_count);
-        if (g->blocks_per_object != 1)
-            return lode_fail(err, LODE_E_UNSUPPORTED,
-                             "layer %u: an expert of %u blocks", i,
-                             g->blocks_per_object);
-        bank->group_index = index;
-        bank->first_block_index = g->first_block_index;
-        if (!view_of(m, g, &bank->view, err) ||
-            !check_blocks(m, g, &m->max_expert_padded_bytes, err) ||
-            !rt_layer_check_expert(&m->config, bank->view, err))
-            return lode_fail_in(err, "layer %u", i);
-        m->moe_layer_count++;
     }
     return true;
 }
@@ -257,7 +336,8 @@ open_stages(struct rt_model *m, struct lode_error *err)
                         &index, err))
             return false;
         if (!add_stage(m, index, &m->stages[i], err) ||
-            !rt_layer_check_trunk(c, i, m->stages[i].view, err))
+            !rt_layer_check_trunk(c, i, m->banks[i].expert_count,
+                                  m->stages[i].view, err))
             return lode_fail_in(err, "trunk of layer %u", i);
     }
     output = &m->stages[c->layer_count];
@@ -287,14 +367,15 @@ open_embedding(struct rt_model *m, struct lode_error *err)
     const struct rt_config *c = &m->config;
     const struct lode_group *g;
     const struct rt_tensor *t;
+    uint64_t stored_bytes;
 
     if (!find_group(m, LODE_KIND_ROWS, -1, "embedding",
                     &m->embedding_group_index, err))
         return false;
     g = lode_reader_group(m->reader, m->embedding_group_index);
-    if (!view_of(m, g, &m->embedding, err) ||
-        !check_blocks(m, g, &m->max_row_block_bytes, err))
+    if (!view_of(m, g, &m->embedding, err))
         return lode_fail_in(err, "embedding");
+    count_blocks(m, g, &m->max_row_block_bytes, &stored_bytes);
     t = &m->embedding->by_role[LODE_ROLE_EMBEDDING];
     return rt_layer_check_shape("embedding", t, c->vocab_rows, c->hidden_width,
                                 err);
@@ -412,18 +493,27 @@ allocate(struct rt_model *m, struct lode_error *err)
 }
 
 bool
-rt_model_open(const char *path, struct rt_model **out, struct lode_error *err)
+rt_model_open(const char *path, const char *const *folders,
+              struct rt_model **out, struct lode_error *err)
 {
     struct rt_model *m;
+    uint32_t volume_index;
     void *p;
 
     if (!lode_alloc_array(1, sizeof(*m), "model", &p, err))
         return false;
     m = p;
-    if (!lode_reader_open(path, &m->reader, err))
+    if (!lode_reader_open_in(path, folders, &m->reader, err))
         goto fail;
+    volume_index = lode_reader_summary(m->reader)->volume_index;
+    if (volume_index != 0) {
+        lode_fail(err, LODE_E_USAGE,
+                  "%s: this is volume %" PRIu32 " of a set; open its head",
+                  path, volume_index);
+        goto fail;
+    }
     if (!load_config(m, err) || !allocate(m, err) || !open_embedding(m, err) ||
-        !open_stages(m, err) || !open_banks(m, err) ||
+        !open_banks(m, err) || !open_stages(m, err) ||
         !load_tokenizer(m, err)) {
         lode_fail_in(err, "%s", path);
         goto fail;
@@ -433,6 +523,25 @@ rt_model_open(const char *path, struct rt_model **out, struct lode_error *err)
 fail:
     rt_model_close(m);
     return false;
+}
+
+bool
+rt_model_whole(const struct rt_model *m, struct lode_error *err)
+{
+    char name[128];
+
+    if (!lode_reader_whole(m->reader, err))
+        return false;
+    if (m->absent_count == 0)
+        return true;
+    return lode_fail(err, LODE_E_IO,
+                     "%s: %s: not in this file; %" PRIu32 " of %" PRIu32
+                     " blocks that a run needs are missing",
+                     lode_reader_path(m->reader),
+                     lode_reader_block_name(m->reader,
+                                            m->first_absent_block_index, name,
+                                            sizeof(name)),
+                     m->absent_count, m->needed_count);
 }
 
 void

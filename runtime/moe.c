@@ -10,6 +10,7 @@
 #include "config.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -86,6 +87,21 @@ sort_users(struct party *p)
     p->left = p->count;
 }
 
+/* Experts that this layer lacks cannot be chosen, and have no part in a sum of
+ * scores. */
+static void
+leave_out(const struct party *p)
+{
+    const struct rt_config *c = &p->e->model->config;
+    struct rt_work *w = &p->e->work;
+
+    for (uint32_t i = p->bank->expert_count; i < c->expert_count; i++) {
+        w->router_bias[i] = -INFINITY;
+        for (size_t t = 0; t < p->tokens; t++)
+            w->router[t * c->expert_count + i] = -INFINITY;
+    }
+}
+
 static bool
 route(struct party *p, struct rt_input *in, struct lode_error *err)
 {
@@ -94,8 +110,8 @@ route(struct party *p, struct rt_input *in, struct lode_error *err)
     const struct rt_tensor *r = e->model->stages[p->layer].view->by_role;
     struct rt_work *w = &e->work;
 
-    if (!rt_trunk_vector(e->trunk, &r[LODE_ROLE_ROUTER_BIAS], c->expert_count,
-                         w->router_bias, err))
+    if (!rt_trunk_vector(e->trunk, &r[LODE_ROLE_ROUTER_BIAS],
+                         p->bank->expert_count, w->router_bias, err))
         return false;
     if (c->latent_norm &&
         !rt_trunk_vector(e->trunk, &r[LODE_ROLE_LATENT_NORM], c->latent_width,
@@ -104,6 +120,7 @@ route(struct party *p, struct rt_input *in, struct lode_error *err)
     if (!rt_ops_stream(e, &r[LODE_ROLE_ROUTER], in, w->router, c->expert_count,
                        err))
         return false;
+    leave_out(p);
     rt_team_run(e->team, p->tokens, 1, route_rows, p);
     if (atomic_load(&p->unordered))
         return lode_fail(err, LODE_E_CORRUPT,
@@ -119,7 +136,7 @@ route(struct party *p, struct rt_input *in, struct lode_error *err)
 static uint8_t *
 slot_memory(const struct rt_engine *e, int32_t slot)
 {
-    return e->slots + (uint64_t)slot * e->model->max_expert_padded_bytes;
+    return e->slots + (uint64_t)slot * e->model->max_expert_room_bytes;
 }
 
 static uint32_t
@@ -138,7 +155,6 @@ ask(struct party *p)
     for (; p->asked < p->count; p->asked++) {
         struct rt_guest *g = &e->guests[p->asked];
         struct rt_request *q;
-        struct lode_block b;
 
         if (g->slot != RT_CACHE_NONE)
             continue; /* was in the cache */
@@ -148,9 +164,6 @@ ask(struct party *p)
         q = &e->slot_requests[g->slot];
         q->block_index =
             p->bank->first_block_index + e->work.distinct[p->asked];
-        lode_reader_block(e->model->reader, q->block_index, &b);
-        q->padded_bytes =
-            (uint32_t)lode_reader_padded_bytes(e->model->reader, &b);
         q->dst = slot_memory(e, g->slot);
         rt_fetch_submit(e->fetch, q, RT_DEMAND);
     }

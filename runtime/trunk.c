@@ -57,7 +57,7 @@ struct rt_trunk {
 static uint8_t *
 slot_memory(const struct rt_trunk *t, int slot)
 {
-    return t->ring + (uint64_t)slot * t->model->max_trunk_padded_bytes;
+    return t->ring + (uint64_t)slot * t->model->max_trunk_room_bytes;
 }
 
 static int
@@ -87,12 +87,12 @@ allocate(struct rt_trunk *t, struct lode_error *err)
     t->resident = p;
     for (uint32_t i = 0; i < t->pinned_count; i++) {
         t->pinned_offset[i] = t->pinned_bytes;
-        t->pinned_bytes += m->positions[i].padded_bytes;
+        t->pinned_bytes += m->positions[i].room_bytes;
     }
     if (!lode_alloc_aligned(t->pinned_bytes, "pinned trunk", &p, err))
         return false;
     t->pinned = p;
-    t->ring_bytes = (uint64_t)t->ring_count * m->max_trunk_padded_bytes;
+    t->ring_bytes = (uint64_t)t->ring_count * m->max_trunk_room_bytes;
     if (!lode_alloc_aligned(t->ring_bytes, "trunk ring", &p, err))
         return false;
     t->ring = p;
@@ -161,7 +161,6 @@ launch(struct rt_trunk *t, uint32_t position)
     fl->slot = slot;
     fl->request = pin ? &t->pin_requests[slot] : &t->requests[slot];
     fl->request->block_index = b->block_index;
-    fl->request->padded_bytes = b->padded_bytes;
     fl->request->dst =
         pin ? t->pinned + t->pinned_offset[position] : slot_memory(t, slot);
     rt_fetch_submit(t->fetch, fl->request, RT_AHEAD);

@@ -8,6 +8,8 @@ tests_gen_mutate_LDADD = $(JANSSON_LIBS)
 CONVERT_CLI_TESTS = \
 	tests/cli/t_lode.sh tests/cli/t_convert.sh tests/cli/t_info.sh \
 	tests/cli/t_verify.sh tests/cli/t_extract.sh \
+	tests/cli/t_repair.sh tests/cli/t_diff.sh tests/cli/t_statement.sh \
+	tests/cli/t_flips.sh \
 	tests/cli/t_cases_header.sh tests/cli/t_cases_shards.sh \
 	tests/cli/t_cases_model.sh
 TESTS += $(CONVERT_CLI_TESTS)
@@ -15,13 +17,15 @@ dist_check_SCRIPTS += $(CONVERT_CLI_TESTS)
 
 CONVERT_TEST_LIBS = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
 	$(XXHASH_LIBS) $(ZSTD_LIBS) $(CRYPTO_LIBS) -lm
-CONVERT_TESTS = tests/convert/t_safetensors tests/convert/t_checkpoint \
+CONVERT_TESTS = tests/convert/t_values tests/convert/t_safetensors tests/convert/t_checkpoint \
 	tests/convert/t_naming tests/convert/t_plan \
 	tests/convert/t_pipeline tests/convert/t_restore
 check_PROGRAMS += $(CONVERT_TESTS)
 TESTS += $(CONVERT_TESTS)
 
 BUILD = %reldir%/convert/build.c %reldir%/convert/build.h
+tests_convert_t_values_SOURCES = %reldir%/convert/t_values.c $(TINY)
+tests_convert_t_values_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_safetensors_SOURCES = %reldir%/convert/t_safetensors.c
 tests_convert_t_safetensors_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_checkpoint_SOURCES = %reldir%/convert/t_checkpoint.c $(BUILD)

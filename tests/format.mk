@@ -1,13 +1,16 @@
 # Tests of this area; included by tests/local.mk.
 TINY = %reldir%/format/tiny.c %reldir%/format/tiny.h
 PATCH = $(TINY) %reldir%/format/patch.c %reldir%/format/patch.h
+RULES = $(PATCH) %reldir%/format/rules.h
 FORMAT_TEST_LIBS = libformat.a libbase.a $(XXHASH_LIBS) $(ZSTD_LIBS) $(CRYPTO_LIBS) -lm
 
 FORMAT_TESTS = tests/format/t_layout tests/format/t_digest \
 	tests/format/t_encoding tests/format/t_index_only \
-	tests/format/t_index tests/format/t_reader tests/format/t_verify \
+	tests/format/t_index tests/format/t_index_kinds \
+	tests/format/t_reader tests/format/t_verify \
 	tests/format/t_writer tests/format/t_strings \
-	tests/format/t_filter tests/format/t_pack tests/format/t_unpack
+	tests/format/t_sets tests/format/t_journal \
+	tests/format/t_flips tests/format/t_filter tests/format/t_pack tests/format/t_unpack
 check_PROGRAMS += $(FORMAT_TESTS)
 TESTS += $(FORMAT_TESTS)
 
@@ -19,8 +22,10 @@ tests_format_t_encoding_SOURCES = %reldir%/format/t_encoding.c
 tests_format_t_encoding_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_index_only_SOURCES = %reldir%/format/t_index_only.c $(TINY)
 tests_format_t_index_only_LDADD = $(FORMAT_TEST_LIBS)
-tests_format_t_index_SOURCES = %reldir%/format/t_index.c $(PATCH)
+tests_format_t_index_SOURCES = %reldir%/format/t_index.c $(RULES)
 tests_format_t_index_LDADD = $(FORMAT_TEST_LIBS)
+tests_format_t_index_kinds_SOURCES = %reldir%/format/t_index_kinds.c $(RULES)
+tests_format_t_index_kinds_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_reader_SOURCES = %reldir%/format/t_reader.c $(PATCH)
 tests_format_t_reader_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_verify_SOURCES = %reldir%/format/t_verify.c $(PATCH)
@@ -29,6 +34,10 @@ tests_format_t_strings_SOURCES = %reldir%/format/t_strings.c
 tests_format_t_strings_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_writer_SOURCES = %reldir%/format/t_writer.c $(TINY)
 tests_format_t_writer_LDADD = $(FORMAT_TEST_LIBS)
+tests_format_t_sets_SOURCES = %reldir%/format/t_sets.c $(TINY)
+tests_format_t_sets_LDADD = $(FORMAT_TEST_LIBS)
+tests_format_t_journal_SOURCES = %reldir%/format/t_journal.c $(TINY)
+tests_format_t_journal_LDADD = $(FORMAT_TEST_LIBS)
 
 tests_format_t_filter_SOURCES = %reldir%/format/t_filter.c
 tests_format_t_filter_LDADD = $(FORMAT_TEST_LIBS)
@@ -36,6 +45,9 @@ tests_format_t_pack_SOURCES = %reldir%/format/t_pack.c
 tests_format_t_pack_LDADD = $(FORMAT_TEST_LIBS)
 tests_format_t_unpack_SOURCES = %reldir%/format/t_unpack.c
 tests_format_t_unpack_LDADD = $(FORMAT_TEST_LIBS)
+
+tests_format_t_flips_SOURCES = %reldir%/format/t_flips.c $(TINY)
+tests_format_t_flips_LDADD = $(FORMAT_TEST_LIBS)
 
 check_PROGRAMS += tests/format/mktiny
 tests_format_mktiny_SOURCES = %reldir%/format/mktiny.c $(TINY)

@@ -22,9 +22,14 @@ tests_runtime_session_SOURCES = %reldir%/runtime/session.c $(WRAP)
 tests_runtime_session_LDADD = $(ENGINE_LIBS)
 tests_runtime_session_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
 
+check_PROGRAMS += tests/gen/rewrite
+tests_gen_rewrite_SOURCES = %reldir%/gen/rewrite.c $(PATCH)
+tests_gen_rewrite_LDADD = $(FORMAT_TEST_LIBS)
+
 RUN_TESTS = tests/cli/t_golden.sh tests/cli/t_same.sh tests/cli/t_memory.sh \
 	tests/cli/t_damage.sh tests/cli/t_session.sh tests/cli/t_plan.sh \
-	tests/cli/t_scale.sh tests/cli/t_cases_run.sh
+	tests/cli/t_scale.sh tests/cli/t_cases_run.sh \
+	tests/cli/t_run_packed.sh tests/cli/t_run_sets.sh
 TESTS += $(RUN_TESTS)
 dist_check_SCRIPTS += $(RUN_TESTS)
 
@@ -37,3 +42,8 @@ EXTRA_PROGRAMS += tests/fuzz/fuzz_config
 tests_fuzz_fuzz_config_SOURCES = $(CONFIG_FUZZ)
 tests_fuzz_fuzz_config_LDADD = $(ENGINE_LIBS)
 tests_fuzz_fuzz_config_LDFLAGS = $(AM_LDFLAGS) -fsanitize=fuzzer
+
+# Not a test: make tests/bench/bench_fetch, then run it on a container.
+EXTRA_PROGRAMS += tests/bench/bench_fetch
+tests_bench_bench_fetch_SOURCES = %reldir%/bench/bench_fetch.c
+tests_bench_bench_fetch_LDADD = $(ENGINE_LIBS)

@@ -12,6 +12,7 @@ struct values {
     uint64_t size;
     uint64_t count;
     double ratio;
+    struct lode_opt_list folders;
     int first;
     bool help;
 };
@@ -28,6 +29,7 @@ parse(struct values *v, const char *const words[6], char **moved,
         {"size", 's', LODE_OPT_SIZE, &v->size, "SIZE", "a size"},
         {"count", 'n', LODE_OPT_U64, &v->count, "N", "a number"},
         {"ratio", 0, LODE_OPT_F64, &v->ratio, "X", "a fraction"},
+        {"dir", 0, LODE_OPT_LIST, &v->folders, "DIR", "a folder"},
         {0}};
     const struct lode_usage usage = {table, "prog [OPTION]... FILE", "Test."};
     static char program[] = "prog";
@@ -64,6 +66,40 @@ test_good(void)
          &err);
     ok(v.ratio == -0.5 && v.size == 1536 << 10, "fractions");
     ok(!v.help, "no help was asked for");
+    must(parse(&v, (const char *[6]){"--dir", "a", "b", "--dir=c"}, moved,
+               &err),
+         &err);
+    is_u64(v.folders.count, 2, "an option given twice");
+    is_str(v.folders.items[0], "a", "its first value");
+    is_str(v.folders.items[1], "c", "its second value");
+    ok(v.folders.items[2] == NULL, "the list is ended");
+}
+
+static void
+test_long_list(void)
+{
+    struct lode_opt_list list = {{NULL}, 0};
+    const struct lode_opt table[] = {
+        {"dir", 'd', LODE_OPT_LIST, &list, "DIR", "a folder"}, {0}};
+    static char word[] = "-dx";
+    const struct lode_usage usage = {table, "", ""};
+    char *argv[LODE_OPT_LIST_MAX + 3];
+    struct lode_error err;
+    bool help;
+    int first;
+
+    for (int i = 0; i < LODE_OPT_LIST_MAX + 2; i++)
+        argv[i] = word;
+    argv[LODE_OPT_LIST_MAX + 2] = NULL;
+    must(lode_cli_parse(LODE_OPT_LIST_MAX + 1, argv, &usage, &first, &help,
+                        &err),
+         &err);
+    is_u64(list.count, LODE_OPT_LIST_MAX, "a list that is full");
+    list.count = 0;
+    fails_with(lode_cli_parse(LODE_OPT_LIST_MAX + 2, argv, &usage, &first,
+                              &help, &err),
+               &err, LODE_E_USAGE, "--dir: given more than 64 times",
+               "one more");
 }
 
 static void
@@ -152,6 +188,7 @@ int
 main(void)
 {
     test_good();
+    test_long_list();
     test_bad();
     test_sizes();
     test_format();

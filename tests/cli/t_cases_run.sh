@@ -83,6 +83,10 @@ run 0 "$LODE" run "$lode" --ids 1,700,4095 -n 3 --json -q
 run 2 "$LODE" run "$lode" --ids 1,4096 -n 3 -q
 like "$err" "token id 4096: the vocabulary has 4096" "C43: an id beyond the rows"
 run 0 "$LODE" eval "$lode" --ids 1,700,4095,2 --top 4 --json -q
+"$top/tests/gen/rewrite" "$lode" tokenizer_config.json '"3000"' '"4096"' || exit 99
+run 3 "$LODE" run "$lode" --raw "ab" -n 1 -q
+like "$err" 'added token "<b>": id 4096 is not below the 4096 embedding rows' \
+    "C43: at run time a tokenizer that is too large is refused"
 change json tokenizer_config.json added_tokens_decoder/4096 '{"content": "<over>"}'
 run 3 "$LODE" convert -q "$c" "$lode" --force
 like "$err" "token 4096 (<over>) has no row" "C43: a tokenizer that is too large"
@@ -115,6 +119,11 @@ else
     check "C44 tied head: it streamed" \
         test "$(number bytes_read "$tmp/streamed.json")" -gt $((12 * 20000 * 512 * 2))
 fi
+"$top/tests/gen/rewrite" "$lode" config.json \
+    '"tie_word_embeddings": true' '"tie_word_embeddings": null' || exit 99
+run 3 "$LODE" run "$lode" --ids 5,6,7 -n 1 -q
+like "$err" 'no output head, and "tie_word_embeddings" is not true' \
+    "C44: at run time no head is refused"
 change json config.json tie_word_embeddings false
 change copy "$f" model.embed_tokens.weight lm_head.weight
 logits copied

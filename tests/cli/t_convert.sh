@@ -63,13 +63,13 @@ like "$out" "needed at most" "plan: drive"
 like "$out" "memory" "plan: memory"
 nothing
 ok $? "plan: nothing is written"
-run 0 "$LODE" convert --dry-run --json "$c" "$lode"
+run 0 "$LODE" convert --dry-run --codec none --json "$c" "$lode"
 for key in source output family parameters tensors shards parts blocks \
     index_bytes file_bytes disk_peak_bytes free_bytes memory_bytes notes; do
     like "$out" "\"$key\":" "plan: key $key"
 done
 planned=$(sed -n 's/^  "file_bytes": \([0-9]*\),/\1/p' "$out")
-run 0 "$LODE" convert --json "$c" "$lode"
+run 0 "$LODE" convert --codec none --json "$c" "$lode"
 like "$out" '"root":' "result: key root"
 check "the file has the planned size" test "$(wc -c <"$lode")" -eq "$planned"
 rm "$lode"
@@ -162,9 +162,11 @@ for signal in TERM INT; do
     got=$?
     case $signal in TERM) want=143 ;; *) want=130 ;; esac
     like "$err" "cancelled" "SIG$signal: says so"
+    like "$err" "is kept: the same command goes on" "SIG$signal: what is next"
     check "SIG$signal: dies of it (status $got)" test $got -eq $want
-    nothing
-    ok $? "SIG$signal: leaves nothing"
+    check "SIG$signal: nothing under the name" test ! -e "$lode"
+    check "SIG$signal: the work is kept" test -s "$lode.wip.journal"
+    rm -f "$lode.wip" "$lode.wip.journal"
 done
 rm -rf "$tmp/big"
 

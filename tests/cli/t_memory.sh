@@ -19,7 +19,7 @@ fi
 ids=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20
 run 0 "$MKCKPT" -o "$tmp/wide" --preset tiny --hidden 256 --experts 128 \
     --topk 8 --latent 256 --moe-inter 512
-run 0 "$LODE" convert -q "$tmp/wide" "$tmp/wide.lode"
+run 0 "$LODE" convert -q --codec none "$tmp/wide" "$tmp/wide.lode"
 rm -rf "$tmp/wide"
 run 0 "$LODE" plan "$tmp/wide.lode" --memory 1G --context 64 --threads 2 --json
 floor=$(number floor_bytes "$out")
@@ -51,7 +51,7 @@ rm -f "$tmp/wide.lode"
 run 0 "$MKCKPT" -o "$tmp/deep" --preset tiny --layers 3 --hidden 4096 \
     --kda-heads 48 --kda-dim 128 --heads 32 --inter 4096 --experts 4 \
     --topk 2 --vocab 512
-run 0 "$LODE" convert -q "$tmp/deep" "$tmp/deep.lode"
+run 0 "$LODE" convert -q --codec none "$tmp/deep" "$tmp/deep.lode"
 rm -rf "$tmp/deep"
 run 0 "$LODE" info "$tmp/deep.lode" --blocks
 for layer in 0 1; do
@@ -67,4 +67,16 @@ for memory in 64M 128M 1G; do
 done
 check "the same logits streamed and pinned" cmp "$tmp/64M.f32" "$tmp/1G.f32"
 check "and with some pinned" cmp "$tmp/64M.f32" "$tmp/128M.f32"
+
+# The same, packed: what decoding takes is within the budget.
+run 0 "$LODE" repack -q --codec zstd "$tmp/deep.lode" "$tmp/packed.lode"
+rm -f "$tmp/deep.lode"
+run 0 "$LODE" plan "$tmp/packed.lode" --memory 4G --context 4 --json
+floor=$(number floor_bytes "$out")
+for memory in $((floor + 500000)) $((floor + 50000000)) 1073741824; do
+    run 0 "$LODE" eval "$tmp/packed.lode" --ids 1,2,3,4 --context 4 \
+        --memory $memory --logits "$tmp/p.f32" --json
+    within "packed, $memory"
+    check "the same logits packed" cmp "$tmp/64M.f32" "$tmp/p.f32"
+done
 done_testing

@@ -4,7 +4,7 @@
 # K3.
 . "${srcdir:-.}/tests/cli/lib.sh"
 
-run 0 "$LODE" convert -q "$models/k3-demo" "$tmp/demo.lode"
+run 0 "$LODE" convert -q --codec none "$models/k3-demo" "$tmp/demo.lode"
 memory=12M
 [ -z "${LODE_SANITIZED:-}" ] || memory=600M # a sanitizer's own memory counts
 run 0 "$LODE" plan "$tmp/demo.lode" --memory $memory --json

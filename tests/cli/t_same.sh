@@ -27,7 +27,7 @@ same() { # NAME OPTION...
 
 for m in kimi-k3-tiny-a kimi-linear-tiny-a; do
     file=$tmp/$m.lode
-    run 0 "$LODE" convert -q "$fixtures/$m" "$file"
+    run 0 "$LODE" convert -q --codec none "$fixtures/$m" "$file"
     ids=$(tr -d ' \n' <"$fixtures/$m/expected.json" |
         sed 's/.*"prompt_ids":\[\([0-9,]*\)\].*"greedy_ids":\[\([0-9,]*\)\].*/\1,\2/;
              s/,[0-9]*$//')

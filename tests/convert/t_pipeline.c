@@ -163,14 +163,15 @@ convert(struct cv_checkpoint *c, const json_t *config)
     struct lode_writer *w = NULL;
     struct cv_model *m = NULL;
     struct cv_plan *p = NULL;
+    const struct cv_pipeline_options jobs = {.jobs = 3};
     bool good;
 
     must(cv_model_build(config, c, false, &m, &notes, &err), &err);
     must(cv_plan_build(c, m, &p, &err), &err);
     must(lode_writer_new(out_path, &opt, &w, &err), &err);
     must(cv_plan_declare(p, w, &err), &err);
-    must(lode_writer_begin(w, &err), &err);
-    good = cv_pipeline_run(p, w, 3, &progress, &err);
+    must(lode_writer_begin(w, 0, &err), &err);
+    good = cv_pipeline_run(p, w, &jobs, &progress, &err);
     ok(!good || progress.done_bytes == p->raw_bytes,
        "progress counts every byte");
     lode_writer_free(w);

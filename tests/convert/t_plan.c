@@ -12,6 +12,8 @@
 #include "tests/convert/build.h"
 #include "tests/tap.h"
 
+static const struct cv_pipeline_options two_jobs = {.jobs = 2};
+
 static struct lode_error err;
 
 /* Count how often each byte of each source is wanted. */
@@ -159,7 +161,8 @@ test_fixture(const char *name, uint32_t expert_count, const uint16_t *roles,
     test_order(p);
     test_images(p);
     test_experts(p, expert_count, roles, role_count);
-    ok(cv_pipeline_bytes(p) < 100 << 20, "memory for blocks is bounded");
+    ok(cv_pipeline_bytes(p, &two_jobs) < 100 << 20,
+       "memory for blocks is bounded");
     cv_plan_free(p);
     cv_model_free(m);
     cv_notes_fini(&notes);
@@ -186,7 +189,8 @@ test_largest(void)
     is_u64(g->kind, LODE_KIND_ORIGIN, "the last group is the headers");
     is_u64(p->largest_block_bytes, g->object_raw_bytes,
            "it is the largest block");
-    ok(cv_pipeline_bytes(p) >= 3 * g->object_raw_bytes, "slots hold it");
+    ok(cv_pipeline_bytes(p, &two_jobs) >= 3 * g->object_raw_bytes,
+       "slots hold it");
     cv_plan_free(p);
     cv_model_free(m);
     cv_notes_fini(&notes);

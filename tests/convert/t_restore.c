@@ -265,27 +265,32 @@ static void
 declare(struct lode_writer *w, struct part *p)
 {
     bool is_trunk = p->kind == LODE_KIND_TRUNK;
-    uint32_t schema;
+    struct lode_group_spec spec = {.name = p->name,
+                                   .object_raw_bytes = p->bytes,
+                                   .kind = p->kind,
+                                   .layer = -1,
+                                   .object_count = 1};
 
     must(lode_writer_schema(w, is_trunk ? tensors : NULL, is_trunk ? 2 : 0,
-                            p->bytes, &schema, &err),
+                            p->bytes, &spec.schema_index, &err),
          &err);
-    must(lode_writer_group(w, p->kind, -1, p->name, 1, schema, p->bytes, 0,
-                           &p->handle, &err),
-         &err);
+    must(lode_writer_group(w, &spec, &p->handle, &err), &err);
 }
 
 static void
 append(struct lode_writer *w, const struct part *p)
 {
-    struct lode_seal seal;
+    struct lode_parcel parcel = {.stored_bytes = (uint32_t)p->bytes,
+                                 .raw_bytes = (uint32_t)p->bytes};
     void *image = NULL;
 
     must(lode_alloc_aligned(ROOM_BYTES, "image", &image, &err), &err);
     memcpy(image, p->data, p->bytes);
-    lode_seal(image, (uint32_t)p->bytes, &seal);
+    parcel.stored = image;
+    parcel.image = image;
+    lode_seal(&parcel);
     must(lode_writer_append(w, lode_writer_block_index(w, p->handle, 0, 0),
-                            image, (uint32_t)p->bytes, &seal, &err),
+                            &parcel, &err),
          &err);
     lode_free_aligned(image, ROOM_BYTES);
 }
@@ -299,6 +304,7 @@ write_container(const void *headers, size_t headers_bytes)
     char provenance[512];
     char hex[2 * LODE_DIGEST_BYTES + 1];
     struct lode_writer *w = NULL;
+    uint32_t count;
     struct part parts[] = {
         {LODE_KIND_TRUNK, "trunk", image, IMAGE_BYTES, 0},
         {LODE_KIND_META, "notes.safetensors", "{}", 2, 0},
@@ -316,7 +322,8 @@ write_container(const void *headers, size_t headers_bytes)
     must(lode_writer_new(build_path("c.lode"), &opt, &w, &err), &err);
     for (size_t i = 0; i < 4; i++)
         declare(w, &parts[i]);
-    must(lode_writer_begin(w, &err), &err);
+    must(lode_writer_number(w, &count, &err) && lode_writer_begin(w, 0, &err),
+         &err);
     for (size_t i = 0; i < 4; i++)
         if (parts[i].bytes != 0) /* empty files have no block */
             append(w, &parts[i]);

@@ -146,6 +146,7 @@ convert_with(struct work *k, struct lode_error *err)
 {
     struct cv_checkpoint_options copt = {0};
     struct lode_writer_options wopt = {.align_log2 = 12};
+    const struct cv_pipeline_options jobs = {.jobs = 2};
     struct lode_progress progress = {0};
     char *path = NULL;
     char *text = NULL;
@@ -164,8 +165,9 @@ convert_with(struct work *k, struct lode_error *err)
            cv_vocabulary_check(source, k->m->dim[CV_DIM_VOCABULARY], err) &&
            cv_plan_build(k->c, k->m, &k->p, err) &&
            lode_writer_new(out_path, &wopt, &k->w, err) &&
-           cv_plan_declare(k->p, k->w, err) && lode_writer_begin(k->w, err) &&
-           cv_pipeline_run(k->p, k->w, 2, &progress, err) &&
+           cv_plan_declare(k->p, k->w, err) &&
+           lode_writer_begin(k->w, 0, err) &&
+           cv_pipeline_run(k->p, k->w, &jobs, &progress, err) &&
            lode_writer_finish(k->w, NULL, err);
 }
 

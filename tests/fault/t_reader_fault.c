@@ -40,7 +40,7 @@ read_all(const char *path, struct lode_error *err)
 static bool
 verify_all(const char *path, struct lode_error *err)
 {
-    struct lode_verify_options opt = {0};
+    struct lode_verify_options opt = {.level = LODE_VERIFY_STRICT};
     uint64_t faults = 0;
     bool good = lode_verify(path, &opt, &faults, err);
 
@@ -124,7 +124,7 @@ test_two_reads(const char *path)
 static uint64_t
 largest_of(const struct patch *p, const char *path)
 {
-    struct lode_verify_options opt = {0};
+    struct lode_verify_options opt = {.level = LODE_VERIFY_STRICT};
     struct lode_reader *r = NULL;
     struct lode_error err;
     uint64_t largest;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mktiny KIND FILE: write a small container, print the content root that a
- * reader finds in it.  KIND: plain, split, wide (64 KiB alignment), index, or
- * the examples of spec 13: empty, config. */
+ * reader finds in it.  KIND: plain, split, wide (64 KiB alignment), index,
+ * packed, or the examples of spec 13: empty, config. */
 #include "config.h"
 
 #include <stdio.h>
@@ -16,16 +16,21 @@ static bool
 add_config(struct lode_writer *w, void *image, struct lode_error *err)
 {
     uint32_t schema_index;
-    struct lode_seal seal;
     uint32_t handle;
 
     memcpy(image, "{}", 2);
-    lode_seal(image, 2, &seal);
     return lode_writer_schema(w, NULL, 0, 2, &schema_index, err) &&
-           lode_writer_group(w, LODE_KIND_META, -1, "config.json", 1,
-                             schema_index, 2, 0, &handle, err) &&
-           lode_writer_begin(w, err) &&
-           lode_writer_append(w, 0, image, 2, &seal, err);
+           lode_writer_group(
+                w, &(struct lode_group_spec){
+                    .kind = LODE_KIND_META,
+                    .layer = -1,
+                    .name = "config.json",
+                    .object_count = 1,
+                    .schema_index = schema_index,
+                    .object_raw_bytes = 2},
+                &handle, err) &&
+           tiny_begin(w, err) &&
+           tiny_append(w, 0, image, 2, err);
 }
 
 static bool
@@ -38,7 +43,7 @@ write_example(const char *path, bool config, struct lode_error *err)
 
     good = lode_alloc_aligned(4096, "image", &image, err) &&
            lode_writer_new(path, &opt, &w, err) &&
-           (config ? add_config(w, image, err) : lode_writer_begin(w, err)) &&
+           (config ? add_config(w, image, err) : tiny_begin(w, err)) &&
            lode_writer_finish(w, NULL, err);
     lode_writer_free(w);
     lode_free_aligned(image, 4096);
@@ -55,6 +60,7 @@ write_kind(const char *kind, const char *path, struct lode_error *err)
     opt.split = strcmp(kind, "split") == 0;
     opt.align_log2 = strcmp(kind, "wide") == 0 ? 16 : 12;
     opt.index_only = strcmp(kind, "index") == 0;
+    opt.packed = strcmp(kind, "packed") == 0;
     return tiny_write(path, &opt, NULL, err);
 }
 

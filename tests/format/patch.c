@@ -31,6 +31,12 @@ patch_make(struct patch *p, const struct tiny_options *opt)
 }
 
 void
+patch_load(struct patch *p, const char *path)
+{
+    p->data = tiny_slurp(path, &p->bytes);
+}
+
+void
 patch_copy(const struct patch *p, struct patch *out)
 {
     out->bytes = p->bytes;

@@ -19,6 +19,7 @@ struct patch {
 
 /* The tiny container of these options. */
 void patch_make(struct patch *p, const struct tiny_options *opt);
+void patch_load(struct patch *p, const char *path);
 void patch_copy(const struct patch *p, struct patch *out);
 void patch_free(struct patch *p);
 

@@ -105,7 +105,8 @@ test_tree(void)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         uint8_t want[LODE_DIGEST_BYTES];
         uint8_t got[LODE_DIGEST_BYTES];
-        struct lode_seal seal;
+        struct lode_parcel p = {.stored = data,
+                                .stored_bytes = (uint32_t)sizes[i]};
         struct lode_tree t;
 
         plain_tree(data, sizes[i], want);
@@ -113,10 +114,10 @@ test_tree(void)
         lode_tree_data(&t, data, sizes[i]);
         lode_tree_end(&t, got);
         ok(memcmp(got, want, sizeof(got)) == 0, "tree of %zu bytes", sizes[i]);
-        lode_seal(data, (uint32_t)sizes[i], &seal);
-        ok(memcmp(seal.content, want, sizeof(want)) == 0 &&
-               memcmp(seal.stored, want, sizeof(want)) == 0 &&
-               seal.hash == lode_hash(data, sizes[i]),
+        lode_seal(&p);
+        ok(memcmp(p.seal.content, want, sizeof(want)) == 0 &&
+               memcmp(p.seal.stored, want, sizeof(want)) == 0 &&
+               p.seal.hash == lode_hash(data, sizes[i]),
            "seal of %zu bytes", sizes[i]);
     }
 }
@@ -143,10 +144,10 @@ test_blocks(void)
             uint32_t at = i * block_bytes;
             uint32_t n =
                 DATA_BYTES - at < block_bytes ? DATA_BYTES - at : block_bytes;
-            struct lode_seal seal;
+            struct lode_parcel p = {.stored = data + at, .stored_bytes = n};
 
-            lode_seal(data + at, n, &seal);
-            memcpy(contents[i], seal.content, LODE_DIGEST_BYTES);
+            lode_seal(&p);
+            memcpy(contents[i], p.seal.content, LODE_DIGEST_BYTES);
         }
         lode_root_group(&g, contents[0], LODE_DIGEST_BYTES, root);
         if (block_bytes == LEAF)

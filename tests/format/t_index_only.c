@@ -64,12 +64,12 @@ test_reading(const struct lode_reader *part)
     char hex[65];
 
     fails_with(lode_reader_load(part, 1, image, sizeof(image), &err), &err,
-               LODE_E_IO, "expert 1 of layer 1: not in this file (index only)",
+               LODE_E_IO, "expert 1 of layer 1: not in this file",
                "loading an absent block");
     ok(strstr(err.text, lode_reader_path(part)) == err.text,
        "the message begins with the path");
     fails_with(lode_reader_check(part, 2, image, &err), &err, LODE_E_IO,
-               "expert 2 of layer 1: not in this file (index only)",
+               "expert 2 of layer 1: not in this file",
                "checking an absent block");
     must(lode_reader_load_file(part, LODE_KIND_META, "config.json", 1000, &text,
                                &bytes, &err),
@@ -79,7 +79,7 @@ test_reading(const struct lode_reader *part)
     memset(hex, '0', 64);
     hex[64] = '\0';
     fails_with(lode_reader_expect_root(part, hex, &err), &err, LODE_E_CORRUPT,
-               "content root is unknown (index only)",
+               "content root is not known",
                "its root equals nothing, not even zeros");
 }
 
@@ -135,7 +135,7 @@ static void
 test_huge(void)
 {
     const char *path = tiny_path("huge.lode");
-    struct lode_writer_options opt = {.align_log2 = 12, .index_only = true};
+    struct lode_writer_options opt = {.align_log2 = 12, .partial = true};
     struct lode_writer *w;
     struct lode_error err;
     uint32_t schema_index;
@@ -149,10 +149,17 @@ test_huge(void)
     must(lode_writer_new(path, &opt, &w, &err), &err);
     must(lode_writer_schema(w, NULL, 0, UINT64_C(1) << 30, &schema_index, &err),
          &err);
-    must(lode_writer_group(w, LODE_KIND_EXPERT, 0, "experts", 70000,
-                           schema_index, UINT64_C(1) << 30, 0, &handle, &err),
+    must(lode_writer_group(
+                w, &(struct lode_group_spec){
+                    .kind = LODE_KIND_EXPERT,
+                    .layer = 0,
+                    .name = "experts",
+                    .object_count = 70000,
+                    .schema_index = schema_index,
+                    .object_raw_bytes = UINT64_C(1) << 30},
+                &handle, &err),
          &err);
-    must(lode_writer_begin(w, &err), &err);
+    must(tiny_begin(w, &err), &err);
     must(lode_writer_finish(w, NULL, &err), &err);
     lode_writer_free(w);
     free(tiny_slurp(path, &bytes));
@@ -166,14 +173,14 @@ test_huge(void)
 static void
 test_complete(void)
 {
-    struct lode_writer_options opt = {.align_log2 = 12, .index_only = true};
+    struct lode_writer_options opt = {.align_log2 = 12, .partial = true};
     const char *path = tiny_path("empty.lode");
     struct lode_reader *r;
     struct lode_writer *w;
     struct lode_error err;
 
     must(lode_writer_new(path, &opt, &w, &err), &err);
-    must(lode_writer_begin(w, &err), &err);
+    must(tiny_begin(w, &err), &err);
     must(lode_writer_finish(w, NULL, &err), &err);
     lode_writer_free(w);
     must(lode_reader_open(path, &r, &err), &err);

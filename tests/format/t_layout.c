@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bytes <-> structs (spec 2.2, 2.3, 3.1, 3.2, 5.1, 6.1, 6.2, 7.1).  Each byte
- * of each record either survives decode and encode, or is reserved. */
+ * Bytes <-> structs (spec 2.2, 2.3, 3.1, 3.2, 4.3, 5.1, 6.1, 6.2, 7.1).  Each
+ * byte of each record either survives decode and encode, or is reserved. */
 #include "config.h"
 
 #include <stdio.h>
@@ -54,6 +54,15 @@ round_block(const uint8_t *in, uint8_t *out)
 
     lode_block_decode(in, &r);
     lode_block_encode(&r, out);
+}
+
+static void
+round_volume(const uint8_t *in, uint8_t *out)
+{
+    struct lode_volume_record r;
+
+    lode_volume_decode(in, &r);
+    lode_volume_encode(&r, out);
 }
 
 /* All sections in use, so that each byte of the directory counts. */
@@ -109,7 +118,18 @@ static const struct record {
      {{20, 24}, {28, 32}},
      {{0}}},
     {"tensor record", LODE_RECORD_TENSOR, 96, round_tensor, {{88, 96}}, {{0}}},
-    {"block record", LODE_RECORD_BLOCK, 64, round_block, {{48, 64}}, {{0}}},
+    {"block record",
+     LODE_RECORD_BLOCK,
+     64,
+     round_block,
+     {{28, 32}, {46, 47}, {48, 64}},
+     {{0}}},
+    {"volume record",
+     LODE_RECORD_VOLUME,
+     128,
+     round_volume,
+     {{28, 32}, {64, 128}},
+     {{0}}},
     /* magic, section count (set above), checksum; the rest is ignored */
     {"superblock",
      LODE_RECORD_SUPERBLOCK,
@@ -175,7 +195,9 @@ test_places(void)
     struct lode_group_record g = {
         .group = {.kind = 6, .layer = -1, .object_count = 0x01020304}};
     struct lode_block_record b = {
-        .block = {.offset = 0x1122334455667788, .seq = 0xfffe, .codec = 1},
+        .block = {.offset = 0x1122334455667788, .seq = 0xfffe,
+                  .volume_index = 0x0807,
+                  .codec = 1, .filters = 0x20},
         .flags = 3};
     struct lode_tensor_record t = {
         .tensor = {.role = 0x0201, .dim = {1, 2, 3, 4, 5, 6}}};
@@ -188,7 +210,9 @@ test_places(void)
     lode_block_encode(&b, raw);
     is_u64(lode_load_u64(raw), 0x1122334455667788, "block: offset");
     is_u64(lode_load_u16(raw + 40), 0xfffe, "block: part");
-    ok(raw[44] == 1 && raw[47] == 3, "block: codec and flags");
+    is_u64(lode_load_u16(raw + 42), 0x0807, "block: volume");
+    ok(raw[44] == 1 && raw[45] == 0x20 && raw[47] == 3,
+       "block: codec, filters and flags");
     lode_tensor_encode(&t, raw);
     is_u64(lode_load_u16(raw + 12), 0x0201, "tensor: role");
     is_u64(lode_load_u64(raw + 80), 6, "tensor: sixth dimension");

@@ -32,7 +32,7 @@ like "$err" "content digest of block 0" "a changed byte is seen"
 
 # What lode convert writes, with its ORIGIN files (spec 9.3, 9.4).
 run 0 "$MKCKPT" --out "$tmp/ckpt"
-run 0 "$LODE" convert "$tmp/ckpt" "$tmp/m.lode"
+run 0 "$LODE" convert --codec none "$tmp/ckpt" "$tmp/m.lode"
 run 0 python3 "$second" "$tmp/m.lode" "$tmp/ckpt"
 root=$(cat "$out")
 run 0 "$LODE" info --json "$tmp/m.lode"

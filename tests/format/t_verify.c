@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * No byte of a container can change without a fault that says where (spec
- * 10.4, 4.1, 6.2, 8.1 to 8.8), and faults that only verify looks for. */
+ * 10.4, 4.1, 4.3, 4.4, 6.2, 7.4, 8.1 to 8.8), and faults that only verify looks
+ * for. */
 #include "config.h"
 
 #include <stdlib.h>
@@ -120,7 +121,8 @@ static bool
 fault_at(const char *path, const char *prefix)
 {
     struct found x = {.prefix = prefix};
-    struct lode_verify_options opt = {.fault = on_fault, .user = &x};
+    struct lode_verify_options opt = {
+        .fault = on_fault, .user = &x, .level = LODE_VERIFY_STRICT};
     struct lode_error err = {0};
     uint64_t count = 0;
     bool good = lode_verify(path, &opt, &count, &err);
@@ -136,7 +138,8 @@ static const char *
 first_fault(const char *path)
 {
     static struct found x;
-    struct lode_verify_options opt = {.fault = on_fault, .user = &x};
+    struct lode_verify_options opt = {
+        .fault = on_fault, .user = &x, .level = LODE_VERIFY_STRICT};
     struct lode_error err;
     uint64_t count;
 
@@ -180,7 +183,7 @@ static void
 test_every_byte(const struct tiny_options *opt)
 {
     const char *path = tiny_path("walk.lode");
-    struct lode_verify_options vo = {0};
+    struct lode_verify_options vo = {.level = LODE_VERIFY_STRICT};
     static struct map m;
     struct lode_error err;
     uint64_t faults;
@@ -298,22 +301,147 @@ test_sums(const struct patch *base)
     patch_free(&p);
 }
 
-/* Of what is not here nothing is known (spec 7.4). */
+/* Of what is not here a digest may be known (spec 7.4), and then roots are. */
 static void
 test_absent(void)
 {
+    static const struct {
+        const char *name;
+        uint32_t known; /* digests of the experts of layer 2, from the first */
+        uint32_t type;
+        uint32_t index;
+        uint32_t offset;
+        const char *fault;
+    } cases[] = {
+        {"one digest of three", 1, 0, 0, 0, ""},
+        {"all three, and no root", 3, 0, 0, 0,
+         "group \"experts\" (kind 1, layer 2): has no root, and all digests"},
+        {"one digest, and a root", 1, LODE_SECTION_GROUPS, 1, 64,
+         "group \"experts\" (kind 1, layer 2): has a root, and not all "
+         "digests"},
+    };
     const char *path = tiny_path("absent.lode");
     struct tiny_options opt = {.index_only = true};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct patch p;
+
+        patch_make(&p, &opt);
+        for (uint32_t k = 0; k < cases[i].known; k++)
+            *patch_record(&p, LODE_SECTION_CONTENT_DIGESTS, 3 + k) = 1;
+        if (cases[i].type != 0)
+            patch_record(&p, cases[i].type, cases[i].index)[cases[i].offset] =
+                1;
+        patch_seal(&p);
+        patch_spill(&p, path);
+        is_str(first_fault(path), cases[i].fault, "%s", cases[i].name);
+        patch_free(&p);
+    }
+}
+
+/* ---- what each level finds ---- */
+
+static uint64_t
+count_at(const char *path, enum lode_verify_level level)
+{
+    struct lode_verify_options opt = {.level = level};
+    struct lode_error err;
+    uint64_t count;
+
+    must(lode_verify(path, &opt, &count, &err), &err);
+    return count;
+}
+
+static void
+test_levels(const struct patch *base)
+{
+    const char *path = tiny_path("level.lode");
     struct patch p;
 
-    patch_make(&p, &opt);
-    *patch_record(&p, LODE_SECTION_CONTENT_DIGESTS, 3) = 1;
+    patch_copy(base, &p);
+    p.data[196608 + 600] = 1; /* behind the first expert */
+    patch_spill(&p, path);
+    is_u64(count_at(path, LODE_VERIFY_TREE), 0, "padding: nobody looks");
+    is_u64(count_at(path, LODE_VERIFY_STRICT), 1, "padding: strict finds it");
+    patch_free(&p);
+    patch_copy(base, &p);
+    *patch_record(&p, LODE_SECTION_CONTENT_DIGESTS, 4) ^= 1;
     patch_seal(&p);
     patch_spill(&p, path);
-    is_str(first_fault(path),
-           "expert 0 of layer 2: is absent, with a content digest",
-           "a digest of a block that is not here");
+    is_u64(count_at(path, LODE_VERIFY_FAST), 0, "a digest: fast is no hash");
+    is_u64(count_at(path, LODE_VERIFY_TREE), 2, "a digest: of block and group");
     patch_free(&p);
+    patch_copy(base, &p);
+    p.data[196608] ^= 1;
+    p.data[4096 + 5] = 7;
+    p.data[65536 + 4000] ^= 1;
+    patch_spill(&p, path);
+    is_u64(count_at(path, LODE_VERIFY_FAST), 2, "a block and a slot: fast");
+    is_u64(count_at(path, LODE_VERIFY_TREE), 3, "the block's digest, too");
+    is_u64(count_at(path, LODE_VERIFY_STRICT), 4, "and the gap: strict");
+    patch_free(&p);
+}
+
+/* ---- sets ---- */
+
+/* Head and volume against each other (spec 4.3, 4.4): sums are right. */
+static const struct {
+    const char *name;
+    uint32_t type;
+    uint32_t index;
+    uint32_t offset;
+    const char *where;
+} set_lies[] = {
+    {"another block hash in the head", LODE_SECTION_BLOCKS, 1, 8,
+     "volume v-1.lode: expert 1 of layer 1"},
+    {"another digest in the head", LODE_SECTION_CONTENT_DIGESTS, 4, 0,
+     "group \"experts\" (kind 1, layer 2)"},
+    {"a block twice in the order", LODE_SECTION_ORDER, 2, 0, "order"},
+    {"another encoding's name", LODE_SECTION_STRINGS, 0, 1,
+     "volume v-1.lode: STRINGS"},
+};
+
+static void
+test_sets(void)
+{
+    struct tiny_options opt = {0};
+    struct lode_error err;
+    struct patch base;
+    char path[512]; /* tiny_path() gives others away in between */
+    uint8_t byte;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s", tiny_path("head.lode"));
+    must(tiny_write_set(path, &opt, false, NULL, &err), &err);
+    patch_load(&base, path);
+    is_str(first_fault(path), "", "a good set");
+    for (size_t i = 0; i < sizeof(set_lies) / sizeof(set_lies[0]); i++) {
+        struct patch p;
+
+        patch_copy(&base, &p);
+        patch_record(&p, set_lies[i].type,
+                     set_lies[i].index)[set_lies[i].offset] ^= 1;
+        patch_seal(&p);
+        patch_spill(&p, path);
+        ok(fault_at(path, set_lies[i].where), "%s", set_lies[i].name);
+        patch_free(&p);
+    }
+    patch_spill(&base, path);
+    f = fopen(tiny_path(tiny_volume_names[1]), "r+b");
+    if (f == NULL || pread(fileno(f), &byte, 1, 196608) != 1)
+        exit(99);
+    ok(flip(fileno(f), 196608, byte, 4), "damage in volume 2");
+    is_str(first_fault(path),
+           "volume v-2.lode: expert 2 of layer 1: checksum of 520 bytes at "
+           "196608 does not match",
+           "is named with its volume");
+    ok(flip(fileno(f), 196608, byte, 0) && ftruncate(fileno(f), 150000) == 0,
+       "volume 2 is cut");
+    fclose(f);
+    ok(fault_at(path, "volume v-2.lode: file"), "which is a fault of its own");
+    ok(unlink(tiny_path(tiny_volume_names[0])) == 0, "volume 1 is gone");
+    is_str(first_fault(path), "volume v-1.lode: is missing", "and named");
+    patch_free(&base);
 }
 
 /* One valid slot is enough to read, and a fault all the same. */
@@ -359,7 +487,7 @@ test_slots(const struct patch *base)
 static uint64_t
 fault_count(const char *path, struct lode_error *err, bool *made)
 {
-    struct lode_verify_options opt = {0};
+    struct lode_verify_options opt = {.level = LODE_VERIFY_STRICT};
     uint64_t count;
 
     err->text[0] = '\0';
@@ -460,7 +588,8 @@ test_progress(const struct patch *base)
 {
     const char *path = tiny_path("progress.lode");
     uint64_t left = UINT64_C(1) << 40;
-    struct lode_verify_options opt = {.progress = stop_at, .user = &left};
+    struct lode_verify_options opt = {
+        .progress = stop_at, .user = &left, .level = LODE_VERIFY_STRICT};
     struct lode_error err;
     uint64_t faults;
 
@@ -486,6 +615,8 @@ main(void)
     test_lies(&base);
     test_sums(&base);
     test_absent();
+    test_levels(&base);
+    test_sets();
     test_slots(&base);
     test_many(&base);
     test_bad_index(&base);

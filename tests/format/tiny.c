@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "format/pack.h"
 #include "format/role.h"
 
 /* An expert of 8 rows and 16 columns: nibbles and, for 32 columns, a scale a
@@ -168,7 +169,7 @@ static const struct {
     {LODE_KIND_TRUNK, 0, "trunk", 1, trunk, 2, 1088, 1 << 20},
     {LODE_KIND_TRUNK, 1, "trunk", 1, trunk, 2, 1088, 1 << 20},
     {LODE_KIND_RESIDENT, -1, "resident", 1, head, 3, 128, 0},
-    {LODE_KIND_ROWS, -1, "embedding", 1, embedding, 1, 5120, 0},
+    {LODE_KIND_ROWS, -1, "embedding", 1, embedding, 1, TINY_ROWS_BYTES, 0},
     {LODE_KIND_AUX, -1, "vision", 2, trunk, 2, 1088, 0},
     {LODE_KIND_ORIGIN, -1, "source-headers", 1, NULL, 0, 300, 0},
     {0x8000, -1, "processing-log", 1, NULL, 0, 20, 0},
@@ -178,37 +179,62 @@ static const struct {
 enum { GROUP_COUNT = sizeof(groups) / sizeof(groups[0]) };
 
 bool
+tiny_begin(struct lode_writer *w, struct lode_error *err)
+{
+    uint32_t count;
+
+    return lode_writer_number(w, &count, err) && lode_writer_begin(w, 0, err);
+}
+
+bool
+tiny_new(const char *path, const struct lode_writer_options *wo, bool cut,
+         struct lode_writer **out, struct lode_error *err)
+{
+    struct lode_writer *w = NULL;
+
+    if (!lode_writer_new(path, wo, &w, err))
+        return false;
+    for (int i = 0; i < GROUP_COUNT - !cut; i++) {
+        struct lode_group_spec spec = {
+            .name = groups[i].name,
+            .object_raw_bytes = groups[i].object_raw_bytes,
+            .kind = groups[i].kind,
+            .layer = groups[i].layer,
+            .object_count = groups[i].object_count,
+            .block_raw_bytes = groups[i].block_raw_bytes};
+        uint32_t handle;
+
+        if (!lode_writer_schema(w, groups[i].tensors, groups[i].tensor_count,
+                                groups[i].object_raw_bytes, &spec.schema_index,
+                                err) ||
+            !lode_writer_group(w, &spec, &handle, err)) {
+            lode_writer_free(w);
+            return false;
+        }
+    }
+    *out = w;
+    return true;
+}
+
+bool
 tiny_declare(const char *path, const struct tiny_options *opt,
              struct lode_writer **out, struct lode_error *err)
 {
     struct lode_writer_options wo = {
         .align_log2 = opt->align_log2 != 0 ? opt->align_log2 : 12,
         .label = opt->label,
-        .index_only = opt->index_only};
+        .partial = opt->index_only,
+        .packed = opt->packed};
     struct lode_writer *w = NULL;
 
-    if (!lode_writer_new(path, &wo, &w, err))
+    if (!tiny_new(path, &wo, opt->split, &w, err))
         return false;
-    for (int i = 0; i < GROUP_COUNT - !opt->split; i++) {
-        uint32_t schema_index;
-        uint32_t handle;
-
-        if (!lode_writer_schema(w, groups[i].tensors, groups[i].tensor_count,
-                                groups[i].object_raw_bytes, &schema_index,
-                                err) ||
-            !lode_writer_group(w, groups[i].kind, groups[i].layer,
-                               groups[i].name, groups[i].object_count,
-                               schema_index, groups[i].object_raw_bytes,
-                               groups[i].block_raw_bytes, &handle, err))
-            goto fail;
+    if (!tiny_begin(w, err)) {
+        lode_writer_free(w);
+        return false;
     }
-    if (!lode_writer_begin(w, err))
-        goto fail;
     *out = w;
     return true;
-fail:
-    lode_writer_free(w);
-    return false;
 }
 
 void
@@ -232,16 +258,65 @@ tiny_image(uint32_t block_index, void *image, uint32_t raw_bytes)
     }
 }
 
-static bool
-append(struct lode_writer *w, uint32_t block_index, void *image,
-       struct lode_error *err)
+bool
+tiny_append(struct lode_writer *w, uint32_t block_index, void *image,
+            uint32_t raw_bytes, struct lode_error *err)
+{
+    struct lode_parcel p = {.stored = image,
+                            .image = image,
+                            .stored_bytes = raw_bytes,
+                            .raw_bytes = raw_bytes};
+
+    lode_seal(&p);
+    return lode_writer_append(w, block_index, &p, err);
+}
+
+bool
+tiny_append_own(struct lode_writer *w, uint32_t block_index, void *image,
+                struct lode_error *err)
 {
     uint32_t raw_bytes = lode_writer_block_raw_bytes(w, block_index);
-    struct lode_seal seal;
 
     tiny_image(block_index, image, raw_bytes);
-    lode_seal(image, raw_bytes, &seal);
-    return lode_writer_append(w, block_index, image, raw_bytes, &seal, err);
+    return tiny_append(w, block_index, image, raw_bytes, err);
+}
+
+/* Pack an image and append it, or as it is when it gains nothing. */
+static bool
+append_packed(struct lode_writer *w, struct lode_packer *packer,
+              uint32_t block_index, uint8_t *image, struct lode_error *err)
+{
+    struct lode_run run = {.effort = LODE_EFFORT_LEVEL, .level = 1};
+    struct lode_parcel p = {.image = image, .codec = LODE_CODEC_ZSTD};
+    void *stored = NULL;
+    uint64_t room_bytes;
+    bool good;
+
+    p.raw_bytes = lode_writer_block_raw_bytes(w, block_index);
+    tiny_image(block_index, image, p.raw_bytes);
+    for (uint32_t i = 0; i < p.raw_bytes; i++)
+        image[i] &= 15;
+    run.bytes = p.raw_bytes;
+    room_bytes = (p.raw_bytes + UINT64_C(65535)) / 65536 * 65536;
+    if (!lode_alloc_aligned(room_bytes, "packed", &stored, err))
+        return false;
+    p.stored = stored;
+    good = lode_pack(packer, image, p.raw_bytes, &run, 1, LODE_GAIN_ANY, stored,
+                     &p.stored_bytes, &p.filters, err);
+    if (good && p.stored_bytes == 0) {
+        good = tiny_append(w, block_index, image, p.raw_bytes, err);
+    } else if (good) {
+        lode_seal(&p);
+        good = lode_writer_append(w, block_index, &p, err);
+    }
+    lode_free_aligned(stored, room_bytes);
+    return good;
+}
+
+uint32_t
+tiny_block_count(const struct tiny_options *opt)
+{
+    return opt->split ? 19 : 16;
 }
 
 bool
@@ -249,23 +324,63 @@ tiny_write(const char *path, const struct tiny_options *opt, uint8_t *root,
            struct lode_error *err)
 {
     enum { ROOM_BYTES = 1 << 20 };
+    struct lode_packer *packer = NULL;
     struct lode_writer *w = NULL;
-    uint64_t index_bytes;
-    uint64_t file_bytes;
-    uint32_t count = 0;
+    uint32_t count;
     void *image = NULL;
     bool good;
 
     if (!tiny_declare(path, opt, &w, err))
         return false;
+    count = tiny_block_count(opt);
     good = lode_alloc_aligned(ROOM_BYTES, "image", &image, err) &&
-           lode_writer_sizes(w, &index_bytes, &file_bytes, &count, err);
+           (!opt->packed || lode_packer_new(&packer, err));
     for (uint32_t i = 0; good && i < count; i++) {
         uint32_t block_index = opt->reverse ? count - 1 - i : i;
 
-        if (!opt->index_only || block_index >= count - TINY_FILE_BLOCK_COUNT)
-            good = append(w, block_index, image, err);
+        if (opt->packed &&
+            lode_writer_block_raw_bytes(w, block_index) != TINY_ROWS_BYTES)
+            good = append_packed(w, packer, block_index, image, err);
+        else if (!opt->index_only ||
+                 block_index >= count - TINY_FILE_BLOCK_COUNT)
+            good = tiny_append_own(w, block_index, image, err);
     }
+    good = good && lode_writer_finish(w, root, err);
+    lode_free_aligned(image, ROOM_BYTES);
+    lode_packer_free(packer);
+    lode_writer_free(w);
+    return good;
+}
+
+const char *const tiny_volume_names[2] = {"v-1.lode", "v-2.lode"};
+
+bool
+tiny_write_set(const char *path, const struct tiny_options *opt, bool partial,
+               uint8_t *root, struct lode_error *err)
+{
+    enum { ROOM_BYTES = 1 << 20 };
+    struct lode_writer_options wo = {.align_log2 = 12, .partial = partial};
+    struct lode_writer *w = NULL;
+    uint32_t count = 0;
+    void *image = NULL;
+    uint32_t v[2];
+    bool good;
+
+    for (int i = 0; i < 2; i++) /* the writer never replaces a volume */
+        (void)unlink(tiny_path(tiny_volume_names[i]));
+    good = tiny_new(path, &wo, opt->split, &w, err) &&
+           lode_writer_number(w, &count, err) &&
+           lode_writer_volume(w, tiny_volume_names[0], &v[0], err) &&
+           lode_writer_volume(w, tiny_volume_names[1], &v[1], err) &&
+           lode_alloc_aligned(ROOM_BYTES, "image", &image, err);
+    for (uint32_t i = 0; good && i < count; i++)
+        if (i % 3 != 0)
+            lode_writer_place(w, i, v[i % 3 - 1]);
+    good = good && lode_writer_begin(w, 0, err);
+    for (uint32_t i = 0; good && i < count; i++)
+        if (!partial || i != 4)
+            good = tiny_append_own(
+                w, opt->reverse ? count - 1 - i : i, image, err);
     good = good && lode_writer_finish(w, root, err);
     lode_free_aligned(image, ROOM_BYTES);
     lode_writer_free(w);

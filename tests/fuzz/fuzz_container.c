@@ -23,7 +23,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/tap.h"
 
-enum { BASE_COUNT = 3, CHANGE_BYTES = 12, BLOCK_MAX = 1 << 22 };
+enum { BASE_COUNT = 4, CHANGE_BYTES = 12, BLOCK_MAX = 1 << 22 };
 
 const uint32_t fuzz_mutant_count = 60;
 
@@ -36,7 +36,8 @@ static void
 prepare(void)
 {
     const struct tiny_options options[BASE_COUNT] = {
-        {0}, {.align_log2 = 13, .label = "x"}, {.index_only = true}};
+        {0}, {.align_log2 = 13, .label = "x"}, {.index_only = true},
+        {.packed = true}};
     size_t room = 0;
 
     if (fd >= 0)
@@ -153,7 +154,7 @@ load_blocks(const struct lode_reader *r, uint64_t file_bytes)
         check(name[0] != '\0');
         check(!b.present ||
               lode_in_range(b.offset, b.stored_bytes, file_bytes));
-        if (!b.present || b.codec != LODE_CODEC_NONE || b.raw_bytes > BLOCK_MAX)
+        if (!b.present || b.raw_bytes > BLOCK_MAX)
             continue;
         if (!lode_reader_load(r, i, image, sizeof(image), &err)) {
             check(strncmp(err.text, path, strlen(path)) == 0);
@@ -174,7 +175,9 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     uint64_t reported = 0;
-    struct lode_verify_options opt = {.fault = count_fault, .user = &reported};
+    struct lode_verify_options opt = {.fault = count_fault,
+                                      .user = &reported,
+                                      .level = LODE_VERIFY_STRICT};
     struct lode_reader *r = NULL;
     struct lode_error err = {0};
     uint64_t faults = 0;

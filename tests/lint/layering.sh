@@ -6,8 +6,8 @@
 cd "$srcdir" || exit 99
 
 # Headers of one folder that another may include.
-format_doors="lode.h lode_write.h encoding.h role.h limits.h"
-runtime_doors="format/lode.h format/encoding.h format/role.h"
+format_doors="lode.h lode_write.h pack.h encoding.h role.h limits.h"
+runtime_doors="format/lode.h format/pack.h format/encoding.h format/role.h"
 programs='main|cmd|cmd_[a-z]*'
 program_doors="engine.h model.h tokenizer.h template.h sampler.h budget.h cmd.h"
 
@@ -62,7 +62,7 @@ only xxhash.h format/hash.c
 only zstd.h format/pack.c format/unpack.c
 only openssl/evp.h format/digest.c
 only pcre2.h runtime/tok_split.c runtime/tok.h runtime/tok_load.c
-only pthread.h runtime/team.c runtime/fetch.c convert/pipeline.c \
+only pthread.h runtime/team.c runtime/fetch.c convert/flow.c \
     convert/source_hash.c
 only immintrin.h runtime/kernels_avx2.c runtime/kernels_avx512.c
 

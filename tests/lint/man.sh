@@ -24,7 +24,7 @@ compare() { # PROGRAM PAGE COMMAND...
         ok $? "$command: the options of --help are those of the page"
     done
 }
-compare "$LODE" lode.1 convert info verify extract
+compare "$LODE" lode.1 convert repack info verify extract repair diff statement
 compare "$LODE_RUN" lode-run.1 run eval plan
 
 if command -v mandoc >/dev/null 2>&1; then

@@ -64,7 +64,7 @@ open_subject(struct subject *s, const char *path)
     opt.context_tokens = CONTEXT;
     opt.chunk_tokens = CONTEXT;
     opt.all_logits = true;
-    if (!rt_model_open(path, &s->model, &err) ||
+    if (!rt_model_open(path, NULL, &s->model, &err) ||
         !rt_engine_open(s->model, &opt, &s->engine, &err))
         give_up(&err);
 }

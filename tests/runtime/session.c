@@ -44,7 +44,7 @@ open_both(struct both *b, const struct rt_engine_options *o,
           struct lode_error *err)
 {
     memset(b, 0, sizeof(*b));
-    return rt_model_open(path, &b->model, err) &&
+    return rt_model_open(path, NULL, &b->model, err) &&
            rt_engine_open(b->model, o, &b->engine, err);
 }
 
@@ -260,6 +260,40 @@ test_bad_reads(void)
     is_u64(good_ends, n - 1, "each failing read is named or made good");
 }
 
+/* A file system that takes no direct reads: one line says so, the bits are the
+ * same, and who insists is refused. */
+static void
+test_not_direct(void)
+{
+    struct rt_engine_options o = options();
+    struct lode_error err;
+    struct both b;
+    float *all;
+
+    memset(&b, 0, sizeof(b));
+    must(rt_model_open(path, NULL, &b.model, &err), &err);
+    wrap_reset();
+    wrap_fail(WRAP_OPEN, 1, EINVAL);
+    must(rt_engine_open(b.model, &o, &b.engine, &err), &err);
+    ok(wrap_failed(), "direct reads were tried");
+    wrap_reset();
+    ok(!rt_engine_is_direct(b.engine), "and given up");
+    is_str(rt_engine_io_note(b.engine),
+           "reading through the page cache (direct I/O: Invalid argument)",
+           "a line says why");
+    must(run_all(b.engine, CHUNK, &all, &err), &err);
+    ok(same(reference, all), "the same bits");
+    free(all);
+    rt_engine_close(b.engine);
+    b.engine = NULL;
+    o.io = RT_IO_DIRECT;
+    wrap_fail(WRAP_OPEN, 1, EINVAL);
+    fails_with(rt_engine_open(b.model, &o, &b.engine, &err), &err, LODE_E_IO,
+               "direct I/O: Invalid argument", "direct reads insisted on");
+    wrap_reset();
+    close_both(&b);
+}
+
 static void
 test_short_reads(void)
 {
@@ -294,6 +328,7 @@ main(int argc, char **argv)
     test_no_memory(WRAP_ALLOC, "allocations");
     test_no_memory(WRAP_MMAP, "mappings");
     test_bad_reads();
+    test_not_direct();
     test_short_reads();
     free(reference);
     return done_testing();

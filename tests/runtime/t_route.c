@@ -188,9 +188,46 @@ test_edges(void)
        "one expert's weight is not divided by itself");
 }
 
+/* Experts that a layer lacks have the score and the bias -inf: they change
+ * nothing for the others. */
+static void
+test_left_out(void)
+{
+    for (int sigmoid = 0; sigmoid < 2; sigmoid++) {
+        struct rt_config c = make_config(1, 1);
+        float few[EXPERTS];
+        float all[EXPERTS];
+        float bias[EXPERTS];
+        float choice[EXPERTS];
+        float weight[K];
+        float want[K];
+        uint32_t best[K];
+        uint32_t want_best[K];
+        uint32_t chosen[K];
+
+        c.router_sigmoid = sigmoid != 0;
+        for (uint32_t i = 0; i < EXPERTS; i++) {
+            bool here = i < K + 1;
+
+            all[i] = here ? -50 - (float)(next_random() % 64) : -INFINITY;
+            bias[i] = here ? -3 : -INFINITY;
+            few[i] = all[i];
+        }
+        ok(rt_route(&c, all, bias, choice, best, chosen, weight),
+           "scores of experts that are not there are no failure");
+        c.expert_count = K + 1;
+        ok(rt_route(&c, few, bias, choice, want_best, chosen, want),
+           "the same without them");
+        ok(memcmp(best, want_best, sizeof(best)) == 0 &&
+               memcmp(weight, want, sizeof(weight)) == 0,
+           "the same choice and weights");
+    }
+}
+
 int
 main(void)
 {
+    test_left_out();
     test_against_definition();
     test_edges();
     return done_testing();
