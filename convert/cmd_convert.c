@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cli.h"
@@ -17,6 +16,7 @@
 #include "base/mem.h"
 #include "convert/checkpoint.h"
 #include "convert/cmd.h"
+#include "convert/cmd_forecast.h"
 #include "convert/consume.h"
 #include "convert/identity.h"
 #include "convert/leftover.h"
@@ -44,6 +44,7 @@ struct options {
     bool archive;
     bool fast;
     bool restart;
+    bool ignore_space;
     bool dry_run;
     bool json;
     bool text_only;
@@ -62,6 +63,7 @@ struct work {
     struct cv_plan *plan;
     struct lode_writer *w;
     struct cv_summary summary;
+    struct cv_forecast forecast;
     uint64_t index_bytes;
     uint64_t file_bytes;
     uint64_t needed_bytes; /* of the drive, at most */
@@ -159,6 +161,8 @@ parse(int argc, char **argv, struct options *o, bool *help,
          "as fast to read as possible: --codec none"},
         {"consume", 0, LODE_OPT_FLAG, &o->pipeline.consume, NULL,
          "give up the shards on the way: for drives without room for both"},
+        {"ignore-space", 0, LODE_OPT_FLAG, &o->ignore_space, NULL,
+         "begin although the drive seems too small"},
         {"restart", 0, LODE_OPT_FLAG, &o->restart, NULL,
          "throw away unfinished work instead of going on with it"},
         {"jobs", 'j', LODE_OPT_U64, &o->jobs, "N",
@@ -261,26 +265,6 @@ memory_needed(const struct work *k)
            cv_pipeline_bytes(k->plan, &k->opt->pipeline) + rest;
 }
 
-/* What the drive has free; 0 when it does not say. */
-static uint64_t
-free_space(const char *out)
-{
-    const char *slash = strrchr(out, '/');
-    struct statvfs fs;
-    char *folder;
-    struct lode_error ignored;
-    uint64_t bytes = 0;
-
-    if (slash == NULL ? !lode_strndup(".", 1, &folder, &ignored)
-                      : !lode_strndup(out, (uint64_t)(slash - out) + 1,
-                                      &folder, &ignored))
-        return 0;
-    if (statvfs(folder, &fs) == 0)
-        bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    free(folder);
-    return bytes;
-}
-
 /* What stands for this conversion in a journal. */
 static bool
 identify(struct work *k, struct lode_error *err)
@@ -303,6 +287,15 @@ identify(struct work *k, struct lode_error *err)
                    o->checkpoint.skip_unindexed, o->checkpoint.rebuild_index,
                    o->label != NULL ? o->label : "");
     return cv_identity(k->c, text, k->plan_digest, err);
+}
+
+static bool
+estimate(const struct work *k, const struct cv_choice *choice,
+         struct cv_estimate *out, struct lode_error *err)
+{
+    return cv_estimate_plan(k->plan, choice, (uint32_t)k->opt->align,
+                            k->index_bytes, !k->opt->checkpoint.headers_only,
+                            out, err);
 }
 
 static bool
@@ -339,14 +332,44 @@ make_plan(struct work *k, struct lode_error *err)
         !wo.partial ? k->file_bytes
                        : k->index_bytes +
                              k->summary.parts[CV_PART_FILES].raw_bytes;
-    k->free_bytes = free_space(k->opt->out);
+    k->free_bytes = cv_space_free(k->opt->out);
     k->memory_bytes = memory_needed(k);
     if (!cv_pipeline_consume_peak(k->plan, k->index_bytes, k->opt->align,
                                   &k->consume_bytes, err))
         return false;
     if (k->opt->pipeline.consume)
         k->needed_bytes = k->consume_bytes;
-    return true;
+    return estimate(k, &k->opt->pipeline.choice, &k->forecast.estimate, err);
+}
+
+/* Expected sizes, which may be less than the plan's, and time. */
+static void
+forecast(struct work *k)
+{
+    const struct options *o = k->opt;
+    const struct cv_source *largest = &k->c->sources[0];
+    struct lode_error ignored;
+    char *path = NULL;
+
+    if (!o->checkpoint.headers_only && !o->pipeline.consume)
+        k->needed_bytes =
+            cv_estimate_needed(&k->forecast.estimate, k->file_bytes);
+    if (o->checkpoint.headers_only ||
+        (!o->dry_run && (o->quiet || k->file_bytes < CV_MEASURE_BYTES)))
+        return;
+    for (uint32_t i = 0; i < k->c->source_count; i++) {
+        const struct cv_source *s = &k->c->sources[i];
+
+        k->forecast.load.read_bytes += s->file_bytes;
+        if (s->file_bytes > largest->file_bytes)
+            largest = s;
+    }
+    k->forecast.load.sha256_bytes = k->forecast.load.read_bytes;
+    k->forecast.load.digest_bytes = k->plan->raw_bytes;
+    k->forecast.load.jobs = o->pipeline.jobs;
+    if (lode_path_join(k->c->path, largest->name, &path, &ignored))
+        cv_forecast_measure(&k->forecast, path, o->out);
+    free(path);
 }
 
 static void
@@ -359,11 +382,13 @@ print_plan(const struct work *k)
            " shards\n", k->opt->source, k->m->family->name,
            k->summary.parameter_count, k->c->tensor_count, k->c->shard_count);
     cv_summary_print(&k->summary);
-    printf("  container  %s in %" PRIu32 " blocks, index %s\n",
+    printf("  container  %s at most in %" PRIu32 " blocks, index %s\n",
            lode_format_bytes(k->file_bytes, a, sizeof(a)), k->block_count,
            lode_format_bytes(k->index_bytes, b, sizeof(b)));
-    printf("  drive      %s needed at most, %s free\n",
+    cv_forecast_print(&k->forecast, k->opt->dry_run);
+    printf("  drive      %s needed%s, %s free\n",
            lode_format_bytes(k->needed_bytes, a, sizeof(a)),
+           k->needed_bytes < k->file_bytes ? "" : " at most",
            lode_format_bytes(k->free_bytes, b, sizeof(b)));
     printf("  memory     %s\n", lode_format_bytes(k->memory_bytes, a,
                                                   sizeof(a)));
@@ -419,6 +444,7 @@ print_json(const struct work *k, bool done, struct lode_error *err)
          set_int(o, "disk_peak_consume_bytes", k->consume_bytes) &&
          set_int(o, "free_bytes", k->free_bytes) &&
          set_int(o, "memory_bytes", k->memory_bytes) &&
+         cv_forecast_json(&k->forecast, o) &&
          lode_json_set(o, "notes", notes_json(k)) &&
          lode_json_set(o, "done", json_boolean(done));
     if (ok && done && !k->opt->checkpoint.headers_only)
@@ -455,21 +481,26 @@ begun_bytes(const char *out, bool *begun)
 static bool
 check_space(const struct work *k, struct lode_error *err)
 {
+    static const struct cv_choice zstd = {.codec = CV_CODEC_ZSTD};
+    const struct cv_pipeline_options *o = &k->opt->pipeline;
+    struct cv_space space = {.path = k->opt->out, .consumed = "the shards"};
+    struct cv_estimate smaller = {0};
     bool begun;
-    uint64_t there = k->free_bytes + begun_bytes(k->opt->out, &begun);
+    bool ok = true;
 
-    if (k->free_bytes == 0 || there >= k->needed_bytes)
-        return true;
-    return lode_fail(err, LODE_E_IO,
-                     "%s: not enough space on the drive: %" PRIu64
-                     " bytes are needed, %" PRIu64 " are available, %" PRIu64
-                     " are missing%s",
-                     k->opt->out, k->needed_bytes, there,
-                     k->needed_bytes - there,
-                     !k->opt->pipeline.consume && there >= k->consume_bytes
-                         ? "; --consume gives up the shards on the way and "
-                           "fits"
-                         : "");
+    space.needed_bytes = k->needed_bytes;
+    if (k->free_bytes != 0)
+        space.there_bytes = k->free_bytes + begun_bytes(k->opt->out, &begun);
+    if (!o->consume && !k->opt->checkpoint.headers_only)
+        space.consume_bytes = k->consume_bytes;
+    if (space.needed_bytes > space.there_bytes &&
+        space.consume_bytes != 0 && o->choice.codec != CV_CODEC_ZSTD &&
+        o->choice.codec != CV_CODEC_ARCHIVE) {
+        ok = estimate(k, &zstd, &smaller, err);
+        space.zstd_bytes = cv_estimate_needed(&smaller, k->file_bytes);
+        cv_estimate_fini(&smaller);
+    }
+    return ok && cv_space_check(&space, err);
 }
 
 /* Is giving up possible at all?  Said before the first byte is written. */
@@ -509,7 +540,8 @@ write_container(struct work *k, struct lode_error *err)
     bool ok;
 
     lode_cli_catch_signals(); /* from here on there is a file */
-    if (!lode_writer_begin(k->w, k->needed_bytes, err))
+    if (!lode_writer_begin(k->w, k->opt->ignore_space ? 1 : k->needed_bytes,
+                           err))
         return false;
     if (k->opt->checkpoint.headers_only)
         return cv_pipeline_run_files(k->plan, k->w, err) &&
@@ -618,12 +650,14 @@ convert(struct work *k, struct lode_error *err)
     if (!open_checkpoint(k, err) || !check_apart(k, err) ||
         !make_plan(k, err) || !check_existing(k, err))
         return false;
+    forecast(k);
     if (!o->json && !o->quiet)
         print_plan(k);
     /* A plan that does not fit is shown all the same. */
     if (o->dry_run && o->json && !print_json(k, false, err))
         return false;
-    if (!k->was_finished && (!check_consume(k, err) || !check_space(k, err)))
+    if (!k->was_finished && (!check_consume(k, err) ||
+                             (!o->ignore_space && !check_space(k, err))))
         return false;
     if (o->dry_run)
         return true;
@@ -658,6 +692,7 @@ cmd_convert(int argc, char **argv)
     cv_checkpoint_close(k.c);
     json_decref(k.config);
     cv_notes_fini(&k.notes);
+    cv_forecast_fini(&k.forecast);
     if (ok)
         return 0;
     (void)lode_cli_report("lode convert", &err);

@@ -41,6 +41,7 @@ struct facts {
     uint32_t expert_count;
     uint32_t absent_count;
     bool lossless;
+    bool pruned;
 };
 
 static bool
@@ -163,6 +164,7 @@ gather(struct facts *f, struct lode_error *err)
 {
     const json_t *text;
     const json_t *source;
+    const char *experts;
 
     f->sum = lode_reader_summary(f->r);
     cv_summary_init(&f->parts);
@@ -185,6 +187,9 @@ gather(struct facts *f, struct lode_error *err)
     source = json_object_get(f->provenance, "source");
     f->file_count = json_array_size(json_object_get(source, "files"));
     f->lossless = json_is_true(json_object_get(f->provenance, "lossless"));
+    experts = json_string_value(json_object_get(
+        json_object_get(f->provenance, "recipe"), "experts"));
+    f->pruned = experts != NULL && strcmp(experts, "pruned") == 0;
     f->active_count = count_active(f);
     return true;
 }
@@ -218,10 +223,13 @@ print_blocks(const struct facts *f)
 
         lode_reader_block(f->r, i, &b);
         printf("%8" PRIu32 " %14" PRIu64 " %12" PRIu32 " %12" PRIu32
-               "  %016" PRIx64 "  %s%s\n", i, b.offset, b.stored_bytes,
+               "  %016" PRIx64 "  %s%s", i, b.offset, b.stored_bytes,
                b.raw_bytes, b.hash,
                lode_reader_block_name(f->r, i, name, sizeof(name)),
                b.present ? "" : " (not in this file)");
+        if (f->sum->volume_count > 1 && f->sum->volume_index == 0)
+            printf(" in volume %u", b.volume_index);
+        printf("\n");
     }
 }
 
@@ -252,6 +260,33 @@ root_known(const struct facts *f)
     static const uint8_t zero[LODE_DIGEST_BYTES];
 
     return memcmp(f->sum->content_root, zero, sizeof(zero)) != 0;
+}
+
+/* Of the file, or of all files of a set. */
+static uint64_t
+set_bytes(const struct facts *f)
+{
+    uint64_t bytes = f->sum->file_bytes;
+
+    for (uint32_t i = 1;
+         f->sum->volume_index == 0 && i < f->sum->volume_count; i++)
+        bytes += lode_reader_volume(f->r, i)->file_bytes;
+    return bytes;
+}
+
+/* Decoded bytes of the blocks that are here. */
+static uint64_t
+present_raw_bytes(const struct facts *f)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < f->sum->block_count; i++) {
+        struct lode_block b;
+
+        lode_reader_block(f->r, i, &b);
+        bytes += b.present ? b.raw_bytes : 0;
+    }
+    return bytes;
 }
 
 static void
@@ -296,9 +331,13 @@ print_text(const struct facts *f)
     cv_summary_print(&f->parts);
     printf("  file       %s in %" PRIu32 " blocks aligned to %" PRIu32
            ", index %s\n",
-           lode_format_bytes(f->sum->file_bytes, a, sizeof(a)),
-           f->sum->block_count, f->sum->align_bytes,
+           lode_format_bytes(set_bytes(f), a, sizeof(a)),
+           f->sum->present_count, f->sum->align_bytes,
            lode_format_bytes(f->sum->index_bytes, b, sizeof(b)));
+    if (f->sum->packed)
+        printf("  packed     %s of blocks take %s (zstd)\n",
+               lode_format_bytes(present_raw_bytes(f), a, sizeof(a)),
+               lode_format_bytes(f->sum->stored_bytes, b, sizeof(b)));
     if (f->absent_count != 0)
         printf("  absent     %" PRIu32 " blocks are not in this file\n",
                f->absent_count);
@@ -307,6 +346,7 @@ print_text(const struct facts *f)
     printf("  origin     %" PRIu64 " files, %s\n", f->file_count,
            f->provenance == NULL ? "not recorded"
            : f->lossless         ? "all of them can be extracted bit for bit"
+           : f->pruned           ? "experts were dropped, see the provenance"
                                  : "some tensors were left out");
     printf("  written by %s\n", f->sum->writer);
     printf("  root       %s\n", root_known(f)
@@ -375,7 +415,9 @@ print_json(const struct facts *f, bool blocks, struct lode_error *err)
          set_int(o, "experts", f->expert_count) &&
          set_int(o, "experts_per_token", f->chosen) &&
          lode_json_set(o, "parts", cv_summary_json(&f->parts)) &&
-         set_int(o, "file_bytes", f->sum->file_bytes) &&
+         set_int(o, "file_bytes", set_bytes(f)) &&
+         set_int(o, "stored_bytes", f->sum->stored_bytes) &&
+         set_int(o, "volumes", f->sum->volume_count - 1) &&
          set_int(o, "index_bytes", f->sum->index_bytes) &&
          set_int(o, "align_bytes", f->sum->align_bytes) &&
          set_int(o, "blocks", f->sum->block_count) &&

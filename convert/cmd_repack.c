@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cli.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "convert/cmd.h"
+#include "convert/cmd_forecast.h"
 #include "convert/consume.h"
 #include "convert/flow.h"
 #include "convert/origin.h"
@@ -48,6 +48,7 @@ struct work {
     struct options *opt;
     struct lode_reader *in;
     struct cv_repack *x;
+    struct cv_forecast forecast;
     uint64_t free_bytes;
     double seconds;
     uint8_t root[LODE_DIGEST_BYTES];
@@ -198,6 +199,8 @@ parse(int argc, char **argv, struct options *o, bool *help,
          "where volumes of IN may lie, too; may be given several times"},
         {"consume", 0, LODE_OPT_FLAG, &o->repack.consume, NULL,
          "give up IN on the way: for drives without room for both"},
+        {"ignore-space", 0, LODE_OPT_FLAG, &o->repack.ignore_space, NULL,
+         "begin although the drive seems too small"},
         {"restart", 0, LODE_OPT_FLAG, &o->repack.restart, NULL,
          "throw away unfinished work instead of going on with it"},
         {"expect-root", 0, LODE_OPT_TEXT, &o->expect_root, "HEX",
@@ -273,25 +276,6 @@ check_set(const struct work *k, struct lode_error *err)
     return true;
 }
 
-static uint64_t
-free_space(const char *out)
-{
-    const char *slash = strrchr(out, '/');
-    struct lode_error ignored;
-    struct statvfs fs;
-    char *folder;
-    uint64_t bytes = 0;
-
-    if (slash == NULL ? !lode_strndup(".", 1, &folder, &ignored)
-                      : !lode_strndup(out, (uint64_t)(slash - out) + 1,
-                                      &folder, &ignored))
-        return 0;
-    if (statvfs(folder, &fs) == 0)
-        bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    free(folder);
-    return bytes;
-}
-
 /* What unfinished work occupies needs no new space. */
 static uint64_t
 begun_bytes(const char *out, bool *begun)
@@ -344,23 +328,76 @@ is_leftover(const struct work *k)
     return leftover;
 }
 
+/* What the same work would need with other options; 0: it cannot be done. */
+static uint64_t
+needed_otherwise(const struct work *k, bool consume)
+{
+    struct cv_repack_options opt = k->opt->repack;
+    struct cv_estimate e = {0};
+    struct cv_repack *x = NULL;
+    struct lode_error ignored;
+    uint64_t bytes = 0;
+
+    opt.consume = consume;
+    if (!consume) {
+        opt.recode = true;
+        opt.choice = (struct cv_choice){.codec = CV_CODEC_ZSTD};
+    }
+    if (cv_repack_plan(k->in, k->opt->out, &opt, (uint32_t)k->opt->jobs, &x,
+                       &ignored) &&
+        (consume || cv_estimate_repack(x, &e, &ignored)))
+        bytes = cv_repack_figures(x)->needed_bytes;
+    cv_estimate_fini(&e);
+    cv_repack_free(x);
+    return bytes;
+}
+
 static bool
 check_space(const struct work *k, struct lode_error *err)
 {
-    uint64_t needed = cv_repack_figures(k->x)->needed_bytes;
+    const struct cv_repack_options *o = &k->opt->repack;
+    struct cv_space space = {.path = k->opt->out, .consumed = "IN"};
     bool begun;
-    uint64_t there = k->free_bytes + begun_bytes(k->opt->out, &begun);
 
-    if (k->free_bytes == 0 || there >= needed)
+    space.needed_bytes = cv_repack_figures(k->x)->needed_bytes;
+    if (k->free_bytes != 0)
+        space.there_bytes = k->free_bytes + begun_bytes(k->opt->out, &begun);
+    if (space.needed_bytes > space.there_bytes && !o->consume) {
+        space.consume_bytes = needed_otherwise(k, true);
+        if (!o->recode || o->choice.codec == CV_CODEC_NONE ||
+            o->choice.codec == CV_CODEC_AUTO)
+            space.zstd_bytes = needed_otherwise(k, false);
+    }
+    return cv_space_check(&space, err);
+}
+
+/* What is expected, and of a long job or a dry run also the time. */
+static bool
+forecast(struct work *k, struct lode_error *err)
+{
+    const struct options *o = k->opt;
+    struct cv_forecast *f = &k->forecast;
+    const char *path = lode_reader_path(k->in);
+    uint64_t largest = 0;
+
+    if (!cv_estimate_repack(k->x, &f->estimate, err))
+        return false;
+    if (!o->dry_run && (o->quiet || cv_repack_figures(k->x)->file_bytes <
+                                        CV_MEASURE_BYTES))
         return true;
-    return lode_fail(err, LODE_E_IO,
-                     "%s: not enough space on the drive: %" PRIu64
-                     " bytes are needed at most, %" PRIu64
-                     " are available, %" PRIu64 " are missing%s",
-                     k->opt->out, needed, there, needed - there,
-                     k->opt->repack.consume
-                         ? ""
-                         : "; --consume gives up IN on the way");
+    for (uint32_t i = 0; i < lode_reader_summary(k->in)->volume_count; i++) {
+        const struct lode_volume *v = lode_reader_volume(k->in, i);
+
+        f->load.read_bytes += v->file_bytes;
+        if (v->path != NULL && v->file_bytes > largest) {
+            largest = v->file_bytes;
+            path = v->path;
+        }
+    }
+    f->load.digest_bytes = cv_repack_figures(k->x)->raw_bytes;
+    f->load.jobs = (uint32_t)o->jobs;
+    cv_forecast_measure(f, path, o->out);
+    return true;
 }
 
 /* ---- output ---- */
@@ -390,8 +427,10 @@ print_plan(const struct work *k)
     printf("  container  %s at most, index %s\n",
            lode_format_bytes(f->file_bytes, a, sizeof(a)),
            lode_format_bytes(f->index_bytes, b, sizeof(b)));
-    printf("  drive      %s needed at most, %s free\n",
+    cv_forecast_print(&k->forecast, k->opt->dry_run);
+    printf("  drive      %s needed%s, %s free\n",
            lode_format_bytes(f->needed_bytes, a, sizeof(a)),
+           f->needed_bytes < f->file_bytes ? "" : " at most",
            lode_format_bytes(k->free_bytes, b, sizeof(b)));
     printf("  memory     %s\n",
            lode_format_bytes(f->memory_bytes, a, sizeof(a)));
@@ -430,6 +469,7 @@ print_json(const struct work *k, bool done, struct lode_error *err)
          set_int(o, "disk_peak_bytes", f->needed_bytes) &&
          set_int(o, "free_bytes", k->free_bytes) &&
          set_int(o, "memory_bytes", f->memory_bytes) &&
+         cv_forecast_json(&k->forecast, o) &&
          lode_json_set(o, "lossless", json_boolean(f->lossless)) &&
          lode_json_set(o, "done", json_boolean(done));
     if (ok && done)
@@ -576,13 +616,17 @@ repack(struct work *k, struct lode_error *err)
          lode_writer_was_finished(k->opt->out, cv_repack_plan_digest(k->x),
                                   &k->was_finished, err) &&
          check_apart(k, err);
-    k->free_bytes = free_space(k->opt->out);
+    k->free_bytes = cv_space_free(k->opt->out);
+    ok = ok && (k->was_finished || forecast(k, err));
     if (ok && !k->opt->quiet && !k->opt->json)
         print_plan(k);
-    ok = ok && (k->was_finished || check_space(k, err));
+    /* A plan that does not fit is shown all the same. */
+    ok = ok && (!k->opt->dry_run || !k->opt->json || print_json(k, false, err));
+    ok = ok && (k->was_finished || k->opt->repack.ignore_space ||
+                check_space(k, err));
     if (ok && k->opt->dry_run) {
         free(consumed);
-        return !k->opt->json || print_json(k, false, err);
+        return true;
     }
     ok = ok && (k->was_finished
                     ? take_result(k, err)
@@ -620,6 +664,7 @@ cmd_repack(int argc, char **argv)
     if (ok && help)
         return 0;
     ok = ok && repack(&k, &err);
+    cv_forecast_fini(&k.forecast);
     cv_repack_free(k.x);
     lode_reader_close(k.in);
     if (ok)

@@ -28,6 +28,9 @@ libconvert_a_SOURCES = \
 	%reldir%/repack.c %reldir%/repack.h %reldir%/repack_plan.h \
 	%reldir%/repack_prune.c %reldir%/repack_run.c \
 	%reldir%/pipeline.c %reldir%/pipeline.h \
+	%reldir%/estimate.c %reldir%/estimate.h %reldir%/estimate_plan.c \
+	%reldir%/estimate_repack.c %reldir%/measure.c %reldir%/measure.h \
+	%reldir%/cmd_forecast.c %reldir%/cmd_forecast.h \
 	%reldir%/summary.c %reldir%/summary.h \
 	%reldir%/places.c %reldir%/places.h \
 	%reldir%/restore.c %reldir%/restore.h

@@ -31,6 +31,7 @@ struct cv_repack_options {
     double drop_share;     /* or this share of each layer, by the traces */
     bool consume;          /* free the old container's blocks on the way */
     bool restart;
+    bool ignore_space; /* begin although the drive seems too small */
 };
 
 struct cv_repack;

@@ -301,6 +301,8 @@ cv_repack_provenance(const struct cv_repack *x, char **out, size_t *out_bytes,
     (void)lode_hex(lode_reader_summary(x->in)->content_root, hex);
     ok = json_is_object(recipe) &&
          lode_json_set(recipe, "experts", json_string("pruned")) &&
+         lode_json_set(recipe, "trunk",
+                       json_string("router cut to the experts that stay")) &&
          lode_json_set(recipe, "dropped_experts", dropped_json(x)) &&
          lode_json_set(root, "lossless", json_false()) &&
          lode_json_set(root, "parent", json_string(hex));

@@ -352,7 +352,10 @@ cv_repack_run(struct cv_repack *x, struct lode_progress *progress,
               uint8_t root[LODE_DIGEST_BYTES], struct lode_error *err)
 {
     struct run r = {.x = x, .progress = progress, .old_block = -1};
-    bool ok = lode_writer_begin(x->w, x->figures.needed_bytes, err) &&
+    bool ok = lode_writer_begin(x->w,
+                                x->opt.ignore_space ? 1
+                                                    : x->figures.needed_bytes,
+                                err) &&
               run(&r, root, err);
 
     lode_scratch_fini(&r.scratch);

@@ -344,6 +344,36 @@ check_shards(const struct cv_restore *x, struct lode_error *err)
                      "%s", count, total, cv_list_text(&lost));
 }
 
+/* A container whose content was changed says so. */
+static bool
+check_verbatim(const struct lode_reader *r, struct lode_error *err)
+{
+    const char *experts;
+    json_t *root = NULL;
+    char *text = NULL;
+    size_t bytes;
+    bool ok;
+
+    if (!lode_reader_load_file(r, LODE_KIND_ORIGIN, CV_PROVENANCE_NAME,
+                               PROVENANCE_BYTES_MAX, &text, &bytes, err))
+        return false;
+    if (text == NULL)
+        return true; /* that is told where it is wanted */
+    ok = lode_json_parse(text, bytes, &root, err);
+    free(text);
+    if (!ok)
+        return lode_fail_in(err, CV_PROVENANCE_NAME);
+    experts = json_string_value(
+        json_object_get(json_object_get(root, "recipe"), "experts"));
+    if (experts != NULL && strcmp(experts, "verbatim") != 0)
+        ok = lode_fail(err, LODE_E_UNSUPPORTED,
+                       "its experts are \"%.40s\", not verbatim: the shards "
+                       "it was made from cannot be extracted",
+                       experts);
+    json_decref(root);
+    return ok;
+}
+
 bool
 cv_restore_open(const struct lode_reader *r, struct cv_restore **out,
                 struct lode_error *err)
@@ -357,8 +387,15 @@ cv_restore_open(const struct lode_reader *r, struct cv_restore **out,
     if (lode_reader_summary(r)->present_count !=
         lode_reader_summary(r)->block_count)
         return lode_fail(err, LODE_E_UNSUPPORTED,
-                         "%s: only the index is here, no blocks to extract "
-                         "from", lode_reader_path(r));
+                         "%s: %" PRIu32 " of %" PRIu32
+                         " blocks are not in this file: the checkpoint cannot "
+                         "be extracted from it",
+                         lode_reader_path(r),
+                         lode_reader_summary(r)->block_count -
+                             lode_reader_summary(r)->present_count,
+                         lode_reader_summary(r)->block_count);
+    if (!check_verbatim(r, err))
+        return lode_fail_in(err, "%s", lode_reader_path(r));
     if (!lode_alloc_array(1, sizeof(*x), "files", &p, err))
         return false;
     x = p;

@@ -144,6 +144,19 @@ append(struct lode_journal *j, const struct lode_entry *e, uint64_t number,
     return true;
 }
 
+/* What is cut off was torn, or tells of blocks that are not there, or soon will
+ * not be: it must not come back. */
+static bool
+cut(struct lode_journal *j, uint64_t bytes, uint64_t old_bytes,
+    struct lode_error *err)
+{
+    if (ftruncate(j->fd, (off_t)bytes) != 0)
+        return lode_fail_errno(err, "%s", j->path);
+    if (old_bytes > bytes && fsync(j->fd) != 0)
+        return lode_fail_errno(err, "sync of %s", j->path);
+    return true;
+}
+
 bool
 lode_journal_open(struct lode_journal *j, const char *path,
                   const uint8_t plan[LODE_DIGEST_BYTES], uint64_t keep,
@@ -167,11 +180,9 @@ lode_journal_open(struct lode_journal *j, const char *path,
         return lode_fail(err, LODE_E_IO, "%s is in the way: not a regular file",
                          path);
     j->count = keep;
-    /* What is cut off was torn, or tells of blocks that are not there. */
-    if (ftruncate(j->fd, keep == 0 ? 0 : (off_t)((keep + 1) * ENTRY_BYTES)) !=
-        0)
-        return lode_fail_errno(err, "%s", path);
-    return keep != 0 || append(j, &start, 0, err);
+    return cut(j, keep == 0 ? 0 : (keep + 1) * ENTRY_BYTES,
+               (uint64_t)st.st_size, err) &&
+           (keep != 0 || append(j, &start, 0, err));
 }
 
 bool
@@ -190,6 +201,14 @@ lode_journal_sync(struct lode_journal *j, struct lode_error *err)
     if (fdatasync(j->fd) == 0)
         return true;
     return lode_fail_errno(err, "sync of %s", j->path);
+}
+
+void
+lode_journal_distrust(struct lode_journal *j)
+{
+    j->count = j->synced_count;
+    /* There is a failure to tell already. */
+    (void)!ftruncate(j->fd, (off_t)((j->count + 1) * ENTRY_BYTES));
 }
 
 void

@@ -16,6 +16,7 @@ enum lode_entry_type {
     LODE_ENTRY_BLOCK = 1,
     LODE_ENTRY_SYNC = 2, /* all before it is on the drive */
     LODE_ENTRY_NOTE = 3,
+    LODE_ENTRY_DONE = 4, /* only the names are missing */
 };
 
 struct lode_entry {
@@ -27,7 +28,8 @@ struct lode_entry {
     uint16_t volume_index;
     uint8_t codec;
     uint8_t filters;
-    uint8_t content[LODE_DIGEST_BYTES]; /* of a note its data */
+    /* Of a note its data, of the end OUT's index digest. */
+    uint8_t content[LODE_DIGEST_BYTES];
     uint8_t stored[LODE_DIGEST_BYTES];
 };
 
@@ -35,6 +37,7 @@ struct lode_journal {
     char *path;
     int fd; /* -1: closed */
     uint64_t count;
+    uint64_t synced_count; /* up to the last sync mark that is on the drive */
     uint8_t plan[LODE_DIGEST_BYTES];
 };
 
@@ -55,7 +58,8 @@ bool lode_journal_peek(const char *path, const uint8_t plan[LODE_DIGEST_BYTES],
                        enum lode_journal_state *state, struct lode_error *err);
 
 /* Open the journal at path.  keep: go on behind its first keep entries, else
- * empty it.  j's memory is the caller's. */
+ * empty it; what is cut off does not come back after a power cut.  j's memory
+ * is the caller's, who sets synced_count when entries are kept. */
 LODE_MUST_CHECK
 bool lode_journal_open(struct lode_journal *j, const char *path,
                        const uint8_t plan[LODE_DIGEST_BYTES], uint64_t keep,
@@ -73,6 +77,10 @@ bool lode_journal_append(struct lode_journal *j, const struct lode_entry *e,
                          struct lode_error *err);
 LODE_MUST_CHECK
 bool lode_journal_sync(struct lode_journal *j, struct lode_error *err);
+
+/* A sync failed, so nobody may rely on what is behind the last sync mark: a
+ * later read could see in memory what the drive never got. */
+void lode_journal_distrust(struct lode_journal *j);
 
 /* Close; remove: the work is finished, or was thrown away. */
 void lode_journal_close(struct lode_journal *j, bool remove);

@@ -280,18 +280,47 @@ lode_output_sync(struct lode_output *o, bool all, struct lode_error *err)
     return lode_fail_errno(err, "sync of %s", o->wip_path);
 }
 
+static bool
+sync_folder(const struct lode_output *o)
+{
+    /* EINVAL: this file system has no sync of folders. */
+    return fsync(o->folder_fd) == 0 || errno == EINVAL;
+}
+
 bool
-lode_output_commit(struct lode_output *o, struct lode_error *err)
+lode_output_sync_folder(const struct lode_output *o, struct lode_error *err)
+{
+    return sync_folder(o) ||
+           lode_fail_errno(err, "sync of the folder of %s", o->wip_path);
+}
+
+bool
+lode_output_rename(struct lode_output *o, struct lode_error *err)
 {
     if (rename(o->wip_path, o->path) != 0)
         return lode_fail_errno(err, "rename of %s to %s", o->wip_path, o->path);
     (void)close(o->fd); /* synced before */
     o->fd = -1;
-    /* EINVAL: this file system has no sync of folders. */
-    if (fsync(o->folder_fd) == 0 || errno == EINVAL)
-        return true;
-    return lode_fail_errno(err,
-                           "%s is complete, but its folder cannot be "
-                           "synced",
-                           o->path);
+    return true;
+}
+
+bool
+lode_output_commit(struct lode_output *o, struct lode_error *err)
+{
+    return lode_output_rename(o, err) &&
+           (sync_folder(o) ||
+            lode_fail_errno(err,
+                            "%s is complete, but its folder cannot be synced",
+                            o->path));
+}
+
+void
+lode_output_withdraw(struct lode_output *o, bool keep)
+{
+    if (o->fd >= 0)
+        return; /* never got its name */
+    if (keep)
+        (void)rename(o->path, o->wip_path); /* else the next run does it */
+    else
+        (void)unlink(o->path); /* on the way out of a failure */
 }

@@ -59,9 +59,21 @@ bool lode_output_copy(struct lode_output *o, uint64_t offset, int fd,
 LODE_MUST_CHECK
 bool lode_output_sync(struct lode_output *o, bool all, struct lode_error *err);
 
+/* The names in the folder, to the drive. */
+LODE_MUST_CHECK
+bool lode_output_sync_folder(const struct lode_output *o,
+                             struct lode_error *err);
+
+/* OUT.wip becomes OUT; the folder is not synced. */
+LODE_MUST_CHECK
+bool lode_output_rename(struct lode_output *o, struct lode_error *err);
+
 /* OUT.wip becomes OUT, durably.  Only when the folder cannot be synced is OUT
  * there, and whole, after a failure. */
 LODE_MUST_CHECK
 bool lode_output_commit(struct lode_output *o, struct lode_error *err);
+
+/* Back from OUT, which was not there before, to OUT.wip, or to nothing. */
+void lode_output_withdraw(struct lode_output *o, bool keep);
 
 #endif

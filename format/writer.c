@@ -102,12 +102,13 @@ lode_writer_free(struct lode_writer *w)
     if (w == NULL)
         return;
     keep = w->keep || (w->journaled && w->written_count != 0);
+    /* First, so that it never tells of files that are gone. */
+    lode_journal_close(&w->journal, !keep);
     for (uint32_t i = 0; i < w->file_count; i++) {
         w->files[i].output.keep = keep;
         lode_output_fini(&w->files[i].output);
     }
     free(w->files);
-    lode_journal_close(&w->journal, !keep);
     lode_strings_fini(&w->strings);
     lode_buf_fini(&w->schemas);
     lode_buf_fini(&w->tensor_records);

@@ -96,7 +96,10 @@ is_next(const struct lode_writer *w, const struct lode_entry *e)
     return e->volume_index == (uint16_t)(f - w->files) &&
            e->offset == f->next_offset && e->stored_bytes != 0 &&
            (e->codec == LODE_CODEC_NONE ? e->stored_bytes == raw_bytes
-                                        : e->stored_bytes < raw_bytes);
+                                        : e->stored_bytes < raw_bytes) &&
+           /* Someone may have removed the file since. */
+           e->offset + lode_writer_padded_bytes(w, e->stored_bytes) <=
+               f->found_bytes;
 }
 
 /* After a power cut what came behind the last sync may be lost. */
@@ -153,12 +156,9 @@ find_sync(const struct lode_writer *w, int fd, uint64_t *synced,
 
 /* Take over what the journal tells; *keep entries of it are right. */
 static bool
-replay(struct lode_writer *w, int fd, uint64_t *keep, struct lode_error *err)
+replay(struct lode_writer *w, int fd, uint64_t synced, uint64_t *keep,
+       struct lode_error *err)
 {
-    uint64_t synced;
-
-    if (!find_sync(w, fd, &synced, err))
-        return false;
     for (uint64_t i = 0;; i++) {
         struct lode_entry e;
         bool found;
@@ -184,8 +184,8 @@ replay(struct lode_writer *w, int fd, uint64_t *keep, struct lode_error *err)
 }
 
 static bool
-resume(struct lode_writer *w, const char *path, uint64_t *keep,
-       struct lode_error *err)
+resume(struct lode_writer *w, const char *path, uint64_t *synced,
+       uint64_t *keep, struct lode_error *err)
 {
     uint64_t file_bytes;
     bool ok;
@@ -193,7 +193,7 @@ resume(struct lode_writer *w, const char *path, uint64_t *keep,
 
     if (!lode_file_open(path, &fd, &file_bytes, err))
         return false;
-    ok = replay(w, fd, keep, err);
+    ok = find_sync(w, fd, synced, err) && replay(w, fd, *synced, keep, err);
     (void)close(fd); /* nothing was written */
     return ok || lode_fail_in(err, "%s", path);
 }
@@ -223,11 +223,15 @@ open_files(struct lode_writer *w, bool ours, struct lode_error *err)
 {
     for (uint32_t i = 0; i < w->file_count; i++) {
         struct lode_writer_file *f = &w->files[i];
+        struct stat st;
 
         f->next_offset = f->sb.data_offset;
         if ((i > 0 && !claim_volume(f, ours, err)) ||
             !lode_output_open(&f->output, err))
             return false;
+        if (fstat(f->output.fd, &st) != 0)
+            return lode_fail_errno(err, "%s", f->output.wip_path);
+        f->found_bytes = (uint64_t)st.st_size;
     }
     return true;
 }
@@ -261,17 +265,23 @@ static bool
 begin_journal(struct lode_writer *w, const char *path, bool ours,
               struct lode_error *err)
 {
+    uint64_t synced = 0;
     uint64_t keep = 0;
 
-    if (ours && !resume(w, path, &keep, err))
+    if (ours && !resume(w, path, &synced, &keep, err))
         return false;
+    /* Before the files, so that it never tells of what they lost. */
+    if (w->journaled &&
+        !lode_journal_open(&w->journal, path, w->plan, keep, err))
+        return false;
+    w->journal.synced_count = synced < keep ? synced : keep;
+    w->keep = keep != 0;
     for (uint32_t i = 0; i < w->file_count; i++)
         if (!lode_output_cut(&w->files[i].output,
                              keep != 0 ? w->files[i].next_offset : 0, err))
             return false;
     w->synced_ns = now_ns();
-    return !w->journaled ||
-           lode_journal_open(&w->journal, path, w->plan, keep, err);
+    return true;
 }
 
 bool
@@ -294,8 +304,9 @@ lode_writer_begin(struct lode_writer *w, uint64_t needed_bytes,
     if (ok && state == LODE_JOURNAL_OTHERS && !w->restart)
         ok = fail_other_plan(w, err);
     ours = state == LODE_JOURNAL_OURS && !w->restart;
-    /* From here on a failure keeps what was there. */
-    w->keep = ours;
+    /* From here on a failure keeps what was there, also what is to be thrown
+     * away until the journal knows. */
+    w->keep = state != LODE_JOURNAL_NONE;
     ok = ok && open_files(w, ours, err) && begin_journal(w, path, ours, err) &&
          check_room(w, needed_bytes != 0 ? needed_bytes
                        : w->partial      ? index_bytes
@@ -474,18 +485,36 @@ lode_writer_absent(struct lode_writer *w, uint32_t block_index,
 
 /* ---- durability ---- */
 
-bool
-lode_writer_sync(struct lode_writer *w, struct lode_error *err)
+static bool
+sync_all(struct lode_writer *w, struct lode_error *err)
 {
     const struct lode_entry mark = {.type = LODE_ENTRY_SYNC};
 
-    assert(w->journaled && w->begun);
     for (uint32_t i = 0; i < w->file_count; i++)
         if (!lode_output_sync(&w->files[i].output, false, err))
             return false;
     if (!lode_journal_append(&w->journal, &mark, err) ||
         !lode_journal_sync(&w->journal, err))
         return false;
+    /* Files that have no name after a power cut are of no use. */
+    return w->folder_synced ||
+           lode_output_sync_folder(&w->files[0].output, err);
+}
+
+bool
+lode_writer_sync(struct lode_writer *w, struct lode_error *err)
+{
+    assert(w->journaled && w->begun);
+    if (w->sync_failed)
+        return lode_fail(err, LODE_E_IO, "%s: an earlier sync failed",
+                         w->files[0].output.wip_path);
+    if (!sync_all(w, err)) {
+        w->sync_failed = true;
+        lode_journal_distrust(&w->journal);
+        return false;
+    }
+    w->folder_synced = true;
+    w->journal.synced_count = w->journal.count;
     w->unsynced_bytes = 0;
     w->synced_ns = now_ns();
     return true;

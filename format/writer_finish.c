@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/le.h"
 #include "format/digest.h"
 #include "format/hash.h"
@@ -315,6 +316,36 @@ reopen(const struct lode_writer_file *f, struct lode_error *err)
     return true;
 }
 
+/* From here on there is a container, whatever its name. */
+static bool
+note_end(struct lode_writer *w, struct lode_error *err)
+{
+    struct lode_entry e = {.type = LODE_ENTRY_DONE};
+
+    memcpy(e.content, w->files[0].sb.index_digest, LODE_DIGEST_BYTES);
+    return lode_journal_append(&w->journal, &e, err) &&
+           lode_journal_sync(&w->journal, err);
+}
+
+/* All files get their names, or none; that of the head tells that the others
+ * are there. */
+static bool
+commit_all(struct lode_writer *w, struct lode_error *err)
+{
+    struct lode_output *head = &w->files[0].output;
+    bool ok = true;
+
+    for (uint32_t v = 1; ok && v < w->file_count; v++)
+        ok = lode_output_rename(&w->files[v].output, err);
+    ok = ok && (w->file_count == 1 || lode_output_sync_folder(head, err)) &&
+         lode_output_commit(head, err);
+    if (ok || head->fd < 0) /* if it has its name, the set is whole */
+        return ok;
+    for (uint32_t v = 1; v < w->file_count; v++)
+        lode_output_withdraw(&w->files[v].output, w->journaled);
+    return false;
+}
+
 bool
 lode_writer_finish(struct lode_writer *w,
                    uint8_t content_root[LODE_DIGEST_BYTES],
@@ -330,13 +361,54 @@ lode_writer_finish(struct lode_writer *w,
     for (uint32_t i = w->file_count; i-- > 0;) /* the head last */
         if (!finish_file(w, i, err) || !reopen(&w->files[i], err))
             return false;
-    for (uint32_t i = w->file_count; i-- > 0;)
-        if (!lode_output_commit(&w->files[i].output, err))
-            return false;
+    if ((w->journaled && !note_end(w, err)) || !commit_all(w, err))
+        return false;
     if (w->journaled)
         lode_journal_close(&w->journal, true);
     if (content_root != NULL)
         memcpy(content_root, w->files[0].sb.content_root, LODE_DIGEST_BYTES);
+    return true;
+}
+
+/* The index digest of what a journal tells to be finished. */
+static bool
+find_end(const char *name, const uint8_t *plan, bool *found,
+         uint8_t digest[LODE_DIGEST_BYTES], struct lode_error *err)
+{
+    uint64_t file_bytes;
+    struct lode_entry e;
+    bool more = true;
+    bool ok = true;
+    int fd;
+
+    *found = false;
+    if (!lode_file_open(name, &fd, &file_bytes, err))
+        return false;
+    for (uint64_t i = 0; ok && more; i++) {
+        ok = lode_journal_read(fd, plan, i, &e, &more, err);
+        if (ok && more && e.type == LODE_ENTRY_DONE) {
+            memcpy(digest, e.content, LODE_DIGEST_BYTES);
+            *found = true;
+        }
+    }
+    (void)close(fd); /* nothing was written */
+    return ok || lode_fail_in(err, "%s", name);
+}
+
+/* Is OUT what the journal tells of?  What cannot be read is not known. */
+static bool
+is_end(const char *path, const uint8_t digest[LODE_DIGEST_BYTES], bool *is,
+       struct lode_error *err)
+{
+    struct lode_reader *r = NULL;
+
+    *is = false;
+    if (!lode_reader_open(path, &r, err))
+        return err->code == LODE_E_CORRUPT || err->code == LODE_E_UNSUPPORTED ||
+               err->code == LODE_E_LIMIT;
+    *is = memcmp(lode_reader_summary(r)->index_digest, digest,
+                 LODE_DIGEST_BYTES) == 0;
+    lode_reader_close(r);
     return true;
 }
 
@@ -345,26 +417,32 @@ lode_writer_was_finished(const char *path, const uint8_t *plan, bool *finished,
                          struct lode_error *err)
 {
     enum lode_journal_state state;
-    struct lode_reader *r = NULL;
-    struct lode_error damage;
+    uint8_t digest[LODE_DIGEST_BYTES];
     struct lode_output o;
     struct stat st;
     char *name = NULL;
+    bool end = false;
+    bool ok;
 
     *finished = false;
     if (!lode_journal_path(path, &name, err))
         return false;
-    if (!lode_journal_peek(name, plan, &state, err) ||
-        !lode_output_init(&o, path, err)) {
+    if (!lode_output_init(&o, path, err)) {
         free(name);
         return false;
     }
-    *finished = state == LODE_JOURNAL_OURS && lstat(o.wip_path, &st) != 0 &&
-                lode_reader_open(path, &r, &damage);
-    if (*finished)
+    ok = lode_journal_peek(name, plan, &state, err);
+    if (ok && state == LODE_JOURNAL_OURS && lstat(o.wip_path, &st) != 0 &&
+        lstat(path, &st) == 0)
+        ok = find_end(name, plan, &end, digest, err) &&
+             (!end || is_end(path, digest, finished, err));
+    /* The rename may be in memory only. */
+    if (ok && *finished)
+        ok = lode_file_sync_directory(path, err);
+    if (ok && *finished)
         (void)unlink(name); /* if it stays, this happens again */
-    lode_reader_close(r);
+    *finished = *finished && ok;
     lode_output_fini(&o);
     free(name);
-    return true;
+    return ok;
 }

@@ -30,6 +30,7 @@ struct lode_writer_file {
     struct lode_output output;
     struct lode_superblock sb; /* sections are placed when blocks are */
     uint64_t next_offset;
+    uint64_t found_bytes; /* of an earlier run's file */
     uint32_t record_count; /* in its BLOCKS */
     uint32_t name_ref;     /* of a volume */
 };
@@ -69,7 +70,7 @@ struct lode_writer {
     uint64_t written_bytes; /* stored */
     bool numbered;
     bool begun;
-    bool keep; /* the files of an earlier run are in our hands */
+    bool keep; /* the work of an earlier run is in our hands */
 
     bool journaled;
     bool restart;
@@ -77,6 +78,8 @@ struct lode_writer {
     struct lode_journal journal;
     uint64_t unsynced_bytes;
     uint64_t synced_ns;
+    bool folder_synced;
+    bool sync_failed; /* and must not be tried again */
     struct lode_buf notes; /* struct lode_note */
 };
 

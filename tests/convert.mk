@@ -9,9 +9,10 @@ CONVERT_CLI_TESTS = \
 	tests/cli/t_lode.sh tests/cli/t_convert.sh tests/cli/t_info.sh \
 	tests/cli/t_verify.sh tests/cli/t_extract.sh \
 	tests/cli/t_repair.sh tests/cli/t_diff.sh tests/cli/t_statement.sh \
-	tests/cli/t_flips.sh \
+	tests/cli/t_flips.sh tests/cli/t_codec.sh tests/cli/t_resume.sh \
+	tests/cli/t_consume.sh \
 	tests/cli/t_cases_header.sh tests/cli/t_cases_shards.sh \
-	tests/cli/t_cases_model.sh
+	tests/cli/t_cases_model.sh tests/cli/t_estimate.sh tests/cli/t_repack.sh
 TESTS += $(CONVERT_CLI_TESTS)
 dist_check_SCRIPTS += $(CONVERT_CLI_TESTS)
 
@@ -19,7 +20,8 @@ CONVERT_TEST_LIBS = libconvert.a libformat.a libbase.a $(JANSSON_LIBS) \
 	$(XXHASH_LIBS) $(ZSTD_LIBS) $(CRYPTO_LIBS) -lm
 CONVERT_TESTS = tests/convert/t_values tests/convert/t_safetensors tests/convert/t_checkpoint \
 	tests/convert/t_naming tests/convert/t_plan \
-	tests/convert/t_pipeline tests/convert/t_restore
+	tests/convert/t_pipeline tests/convert/t_restore \
+	tests/convert/t_measure
 check_PROGRAMS += $(CONVERT_TESTS)
 TESTS += $(CONVERT_TESTS)
 
@@ -36,6 +38,8 @@ tests_convert_t_pipeline_SOURCES = %reldir%/convert/t_pipeline.c $(BUILD)
 tests_convert_t_pipeline_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_restore_SOURCES = %reldir%/convert/t_restore.c $(BUILD)
 tests_convert_t_restore_LDADD = $(CONVERT_TEST_LIBS)
+tests_convert_t_measure_SOURCES = %reldir%/convert/t_measure.c
+tests_convert_t_measure_LDADD = $(CONVERT_TEST_LIBS)
 tests_convert_t_plan_SOURCES = %reldir%/convert/t_plan.c $(BUILD)
 tests_convert_t_plan_LDADD = $(CONVERT_TEST_LIBS)
 

@@ -60,10 +60,11 @@ dist_noinst_DATA += %reldir%/format/check_root.py
 WRAP = %reldir%/fault/wrap.c %reldir%/fault/wrap.h
 FAULT_WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc \
 	-Wl,--wrap=mmap,--wrap=open,--wrap=pread,--wrap=pwrite \
-	-Wl,--wrap=fsync,--wrap=fdatasync,--wrap=rename,--wrap=ftruncate
+	-Wl,--wrap=fsync,--wrap=fdatasync,--wrap=rename,--wrap=ftruncate \
+	-Wl,--wrap=copy_file_range
 
 FAULT_TESTS = tests/fault/t_writer_fault tests/fault/t_reader_fault \
-	tests/fault/t_pack_fault
+	tests/fault/t_pack_fault tests/fault/t_journal_fault
 check_PROGRAMS += $(FAULT_TESTS)
 TESTS += $(FAULT_TESTS)
 tests_fault_t_writer_fault_SOURCES = %reldir%/fault/t_writer_fault.c $(PATCH) $(WRAP)
@@ -72,6 +73,9 @@ tests_fault_t_writer_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
 tests_fault_t_reader_fault_SOURCES = %reldir%/fault/t_reader_fault.c $(PATCH) $(WRAP)
 tests_fault_t_reader_fault_LDADD = $(FORMAT_TEST_LIBS)
 tests_fault_t_reader_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
+tests_fault_t_journal_fault_SOURCES = %reldir%/fault/t_journal_fault.c $(TINY) $(WRAP)
+tests_fault_t_journal_fault_LDADD = $(FORMAT_TEST_LIBS)
+tests_fault_t_journal_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)
 tests_fault_t_pack_fault_SOURCES = %reldir%/fault/t_pack_fault.c $(WRAP)
 tests_fault_t_pack_fault_LDADD = $(FORMAT_TEST_LIBS)
 tests_fault_t_pack_fault_LDFLAGS = $(AM_LDFLAGS) $(FAULT_WRAP)

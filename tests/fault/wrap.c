@@ -18,6 +18,7 @@ static _Atomic uint64_t total_bytes;
 static atomic_bool failed;
 static atomic_int fail_errno;
 static atomic_size_t short_bytes;
+static atomic_bool skip_sync;
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
@@ -31,6 +32,8 @@ int __real_fsync(int fd);
 int __real_fdatasync(int fd);
 int __real_rename(const char *from, const char *to);
 int __real_ftruncate(int fd, off_t bytes);
+ssize_t __real_copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
+                               size_t bytes, unsigned flags);
 
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
@@ -44,6 +47,8 @@ int __wrap_fsync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_ftruncate(int fd, off_t bytes);
+ssize_t __wrap_copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
+                               size_t bytes, unsigned flags);
 
 void
 wrap_reset(void)
@@ -56,6 +61,7 @@ wrap_reset(void)
     total_bytes = 0;
     failed = false;
     short_bytes = 0;
+    skip_sync = false;
 }
 
 void
@@ -76,6 +82,12 @@ void
 wrap_short(size_t max_bytes)
 {
     short_bytes = max_bytes;
+}
+
+void
+wrap_skip_sync(void)
+{
+    skip_sync = true;
 }
 
 uint64_t
@@ -187,13 +199,13 @@ __wrap_pwrite(int fd, const void *src, size_t bytes, off_t offset)
 int
 __wrap_fsync(int fd)
 {
-    return fails(WRAP_SYNC) ? -1 : __real_fsync(fd);
+    return fails(WRAP_SYNC) ? -1 : skip_sync ? 0 : __real_fsync(fd);
 }
 
 int
 __wrap_fdatasync(int fd)
 {
-    return fails(WRAP_SYNC) ? -1 : __real_fdatasync(fd);
+    return fails(WRAP_SYNC) ? -1 : skip_sync ? 0 : __real_fdatasync(fd);
 }
 
 int
@@ -206,4 +218,14 @@ int
 __wrap_ftruncate(int fd, off_t bytes)
 {
     return fails(WRAP_FTRUNCATE) ? -1 : __real_ftruncate(fd, bytes);
+}
+
+ssize_t
+__wrap_copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at,
+                       size_t bytes, unsigned flags)
+{
+    return fails(WRAP_COPY)
+               ? -1
+               : __real_copy_file_range(in, in_at, out, out_at, shorten(bytes),
+                                        flags);
 }

@@ -23,6 +23,7 @@ enum wrap_call {
     WRAP_SYNC, /* fsync, fdatasync */
     WRAP_RENAME,
     WRAP_FTRUNCATE,
+    WRAP_COPY, /* copy_file_range */
     WRAP_CALL_COUNT
 };
 
@@ -35,8 +36,13 @@ void wrap_fail(enum wrap_call call, uint64_t nth, int sys_errno);
 /* Did the failure that was asked for happen? */
 bool wrap_failed(void);
 
-/* A pread or pwrite moves at most so many bytes; 0: as many as it can. */
+/* A pread, pwrite or copy_file_range moves at most so many bytes; 0: as many
+ * as it can. */
 void wrap_short(size_t max_bytes);
+
+/* Syncs are counted and may fail, but bring nothing to the drive: for tests
+ * that run thousands of them and never cut the power. */
+void wrap_skip_sync(void);
 
 /* Since wrap_reset(): calls, the largest allocation (mmap included), and the
  * sum of all. */

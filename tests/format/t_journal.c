@@ -151,7 +151,7 @@ static void
 flip(const char *name, off_t at)
 {
     int fd = open(tiny_path(name), O_RDWR);
-    uint8_t byte;
+    uint8_t byte = 0;
 
     ok(fd >= 0 && pread(fd, &byte, 1, at) == 1, "read a byte of %s", name);
     byte ^= 0x40;
@@ -217,15 +217,14 @@ static void
 test_finished(void)
 {
     struct lode_error err;
-    uint8_t *journal;
-    size_t bytes;
     bool finished;
 
     stop_after(BLOCKS, true);
-    journal = tiny_slurp(tiny_path("j.lode.wip.journal"), &bytes);
+    ok(link(tiny_path("j.lode.wip.journal"), tiny_path("kept")) == 0,
+       "a second name for the journal");
     finish_from(BLOCKS, "all blocks");
-    tiny_spill(tiny_path("j.lode.wip.journal"), journal, bytes);
-    free(journal);
+    ok(rename(tiny_path("kept"), tiny_path("j.lode.wip.journal")) == 0,
+       "the journal is still there");
     must(lode_writer_was_finished(tiny_path("j.lode"), other_plan, &finished,
                                   &err),
          &err);
@@ -237,6 +236,12 @@ test_finished(void)
     must(lode_writer_was_finished(tiny_path("j.lode"), plan, &finished, &err),
          &err);
     ok(!finished, "which happens once");
+    stop_after(BLOCKS, true);
+    ok(unlink(tiny_path("j.lode.wip")) == 0, "unfinished work is lost");
+    must(lode_writer_was_finished(tiny_path("j.lode"), plan, &finished, &err),
+         &err);
+    ok(!finished, "an earlier OUT is not taken for its end");
+    finish_from(0, "nothing is taken over");
 }
 
 /* A crash between the renames of volume and head. */
