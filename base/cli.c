@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +15,10 @@
 
 enum { OPTIONS_MAX = 48, FIRST_LONG_VALUE = 256 };
 
-volatile sig_atomic_t lode_cancelled;
+/* Other threads look at it, and an atomic int without a lock may be set by a
+ * signal handler, too. */
+atomic_int lode_cancelled;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "an atomic int has no lock");
 
 static void
 on_signal(int number)

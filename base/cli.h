@@ -8,7 +8,7 @@
 #ifndef LODE_BASE_CLI_H
 #define LODE_BASE_CLI_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ uint64_t lode_now_ns(void); /* CLOCK_MONOTONIC */
 
 /* Set by SIGINT and SIGTERM once lode_cli_catch_signals() was called; loops
  * look at it and fail with LODE_E_CANCELLED. */
-extern volatile sig_atomic_t lode_cancelled;
+extern atomic_int lode_cancelled;
 void lode_cli_catch_signals(void);
 
 /* After cleaning up: die by the signal that was caught, as shells expect. */

@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "base/cli.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "convert/cmd.h"
 #include "convert/cmd_forecast.h"
 #include "convert/consume.h"
 #include "convert/flow.h"
+#include "convert/leftover.h"
 #include "convert/origin.h"
 #include "convert/repack.h"
 
@@ -607,10 +609,15 @@ repack(struct work *k, struct lode_error *err)
     ok = open_input(k, &path, &consumed, err);
     if (ok && path == consumed && is_leftover(k)) {
         free(consumed);
+        /* Whoever renamed OUT may not have come to make that durable. */
+        if (!lode_file_sync_directory(k->opt->out, err) ||
+            !remove_input(k, err))
+            return false;
+        cv_leftover_remove_journal(k->opt->out);
         if (!k->opt->quiet)
             printf("%s: was complete; what was left of %s is removed\n",
                    k->opt->out, k->opt->in);
-        return remove_input(k, err);
+        return true;
     }
     ok = ok && check_set(k, err) && plan(k, err) &&
          lode_writer_was_finished(k->opt->out, cv_repack_plan_digest(k->x),

@@ -57,6 +57,8 @@ cv_consume_possible(const char *path, struct lode_error *err)
     if (!with_suffix(path, ".consume-probe", &name, err))
         return false;
     fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST && unlink(name) == 0) /* a killed run's */
+        fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
         lode_fail_errno(err, "%s", name);
     } else {

@@ -66,9 +66,8 @@ remove_all(const char *source, const struct cv_restored *files, uint32_t count,
     return true;
 }
 
-/* Without OUT.wip it tells of nothing. */
-static void
-remove_journal(const char *out)
+void
+cv_leftover_remove_journal(const char *out)
 {
     static const char suffix[] = ".wip.journal";
     struct lode_error ignored;
@@ -114,10 +113,12 @@ cv_leftover_remove(const char *source, const char *out, bool *removed,
             ok = look(source, files[i].name, &there, err);
     }
     if (ok && !there && shards != 0) {
-        ok = remove_all(source, files, count, err);
+        /* Whoever renamed OUT may not have come to make that durable. */
+        ok = lode_file_sync_directory(out, err) &&
+             remove_all(source, files, count, err);
         *removed = ok;
         if (ok)
-            remove_journal(out);
+            cv_leftover_remove_journal(out);
     }
     cv_restore_close(x);
     lode_reader_close(r);

@@ -15,4 +15,7 @@ LODE_MUST_CHECK
 bool cv_leftover_remove(const char *source, const char *out, bool *removed,
                         struct lode_error *err);
 
+/* Remove OUT.wip.journal: without OUT.wip it tells of nothing. */
+void cv_leftover_remove_journal(const char *out);
+
 #endif

@@ -153,7 +153,9 @@ for signal in TERM INT; do
     "$LODE" convert -q "$tmp/big" "$lode" >"$out" 2>"$err" &
     pid=$!
     tries=0
-    while [ ! -s "$lode.wip" ] && [ $tries -lt 100 ]; do
+    # Until there is more than one block.
+    while [ "$(stat -c %s "$lode.wip" 2>/dev/null || echo 0)" -lt 40000000 ] &&
+        [ $tries -lt 1200 ]; do
         sleep 0.05
         tries=$((tries + 1))
     done

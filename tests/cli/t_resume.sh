@@ -19,7 +19,7 @@ stop_with() { # SIGNAL [OPTION...]
     "$LODE" convert -q "$@" "$c" "$lode" >"$out" 2>"$err" &
     pid=$!
     tries=0
-    while [ "$(wc -c <"$lode.wip.journal" 2>/dev/null || echo 0)" -lt 2000 ] &&
+    while [ "$(stat -c %s "$lode.wip" 2>/dev/null || echo 0)" -lt 3000000 ] &&
         kill -0 $pid 2>/dev/null && [ $tries -lt 2000 ]; do
         sleep 0.01
         tries=$((tries + 1))

@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -107,7 +107,10 @@ whole_or_begun() {
         [ -e "$dir/o.lode.wip" ]; then
         return 0
     fi
-    diff -r "$original" "$tmp/given/source" >>"$err" 2>&1
+    # Renamed to be given up, with nothing freed yet.
+    source=$tmp/given/source
+    [ -e "$source" ] || source=$source.consumed
+    diff -r "$original" "$source" >>"$err" 2>&1
 }
 
 # Killed between the rename and the end, a command has done its work; repeated,
